@@ -11,7 +11,7 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
-from fairtk.errors import NotFoundError, ParameterError, did_you_mean
+from fairtk.errors import NotFoundError, ParameterError
 
 __all__ = [
     "choice",
@@ -23,9 +23,6 @@ __all__ = [
     "share",
     "integer",
 ]
-
-FROM_1 = "be an integer from 1"
-ABOVE_0 = "be an integer above 0"
 
 
 def integer(
@@ -102,7 +99,7 @@ def share(name: str, value: Any, where: str = "") -> float:
 
 def positive(name: str, value: Any, where: str = "") -> float:
     """Return a finite number above 0; see `number`."""
-    return number(name, value, where, ends="()", rule="be above 0")
+    return number(name, value, where, ends="()")
 
 
 def open_interval(name: str, value: Any, where: str = "") -> float:
@@ -114,11 +111,10 @@ def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> 
     """Return a setting with several choices.
 
     Raises:
-        ParameterError: the value is not one of the choices; the nearest is suggested.
+        ParameterError: the value is not one of the choices.
     """
     if not isinstance(value, str) or value not in choices:
-        near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}", near)
+        raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}")
     return value
 
 
@@ -161,5 +157,5 @@ def _real(value: Any) -> float:
         return math.nan
 
 
-def _error(name: str, value: Any, where: str, rule: str, near: str = "") -> ParameterError:
-    return ParameterError(f"{where}{': ' if where else ''}{name} must {rule}, got {value!r}{near}")
+def _error(name: str, value: Any, where: str, rule: str) -> ParameterError:
+    return ParameterError(f"{where}{': ' if where else ''}{name} must {rule}, got {value!r}")

@@ -276,14 +276,29 @@ def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
         nearest = max(matches, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
         return f"; did you mean {nearest!r}?"
     if not names:
-        return "; none is registered"
+        return "; known: none"
     tail = ", ..." if len(names) > limit else ""
     return f"; known: {', '.join(names[:limit])}{tail}"
 
 
-def such_rows(count: int) -> str:
-    """Return ``"1 such row"``, ``"7 such rows"``, ..."""
-    return f"{count} such row{'' if count == 1 else 's'}"
+def missing_columns(missing: Iterable[object], expected: str, columns: Iterable[object]) -> str:
+    """Return a message about missing columns: ``missing column 'a'; expected 'a', 'b', got 'b'``.
+
+    Args:
+        missing: the missing columns.
+        expected: the required columns, as a list in words.
+        columns: all columns of the frame or file.
+    """
+    names = list(missing)
+    such = "column" if len(names) == 1 else "columns"
+    present = format_list(columns, 12) or "no columns"
+    return f"missing {such} {format_list(names, 9)}; expected {expected}, got {present}"
+
+
+def such(count: int, noun: str = "row") -> str:
+    """Return a count in words: ``"1 such row"``, ``"7 such queries"``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count} such {noun if count == 1 else plural}"
 
 
 def format_list(items: Iterable[object], limit: int = 5) -> str:

@@ -81,14 +81,14 @@ class Utility(EqualByContent, ABC):
         for role, given in (("predictions", predictions), ("golds", golds)):
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise InputError(
-                    f"utility {self.name}: {role} must be a sequence of strings; found "
+                    f"utility {self.name}: {role} must be a list of strings, got a "
                     f"{type(given).__name__}"
                 )
         predictions, golds = list(predictions), list(golds)
         if len(predictions) != len(golds):
             raise InputError(
-                f"utility {self.name}: {len(predictions)} predictions and {len(golds)} gold "
-                "answers; give one gold answer (or list of them) per prediction"
+                f"utility {self.name}: expected one gold answer (or a list) per prediction, "
+                f"got {len(golds)} for {len(predictions)} predictions"
             )
         scores: dict[tuple[str, ...], float] = {}
         values = []
@@ -123,13 +123,11 @@ def _texts(prediction: Any, gold: Any) -> tuple[str, ...]:
     is_list = isinstance(gold, Iterable) and not isinstance(gold, str | bytes | dict)
     texts = (prediction, *gold) if is_list else (prediction, gold)
     if len(texts) == 1:
-        raise InputError(
-            "the list of gold answers is empty; give at least one, or leave the query out"
-        )
+        raise InputError("the list of gold answers must not be empty; add one, or omit the query")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             role = "gold answer" if i else "prediction"
-            raise InputError(f"the {role} is {text!r} ({type(text).__name__}), not a string")
+            raise InputError(f"the {role} must be a string, got {text!r} ({type(text).__name__})")
     return texts
 
 
@@ -156,9 +154,7 @@ class Accuracy(Utility):
             is_list = isinstance(labels, Iterable) and not isinstance(labels, str)
             texts = list(labels) if is_list else []
             if not texts or not all(isinstance(text, str) for text in texts):
-                raise ParameterError(
-                    f"accuracy: labels must be a list of strings; found {labels!r}"
-                )
+                raise ParameterError(f"accuracy: labels must be a list of strings, got {labels!r}")
             labels = texts
         self.labels = labels
         # the first of equal labels counts, as list.index would find it
@@ -198,7 +194,7 @@ class AbsoluteError(Utility):
 
     def __init__(self, low: float = 1.0, high: float = 5.0) -> None:
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ParameterError(f"mae: low must be below high; found low={low!r}, high={high!r}")
+            raise ParameterError(f"mae: low must be below high, got low={low!r} and high={high!r}")
         self.low = float(low)
         self.high = float(high)
 
@@ -206,7 +202,7 @@ class AbsoluteError(Utility):
         """Return the absolute error."""
         right = _number(gold)
         if right is None or not math.isfinite(right):
-            raise InputError(f"the gold answer {gold!r} is not a number")
+            raise InputError(f"the gold answer must be a number, got {gold!r}")
         guess = _number(prediction)
         if guess is None:
             guess = self.low if abs(self.low - right) > abs(self.high - right) else self.high
@@ -432,7 +428,7 @@ def get(name: str, **options: Any) -> Any:
     for attribute in ("name", "higher_is_better"):
         if not hasattr(utility, attribute):
             raise PluginError(
-                f"the utility {name!r} ({spec.target}) gives a {type(utility).__name__} without "
-                f"{attribute!r}; subclass fairtk.utilities.Utility"
+                f"the utility {name!r} ({spec.target}) must have the attribute {attribute!r}; "
+                "subclass fairtk.utilities.Utility"
             )
     return utility

@@ -68,8 +68,8 @@ def test_ranges_without_an_upper_end_and_other_words():
             checks.number("x", math.inf, ends=ends)
     with pytest.raises(ParameterError, match="^x must be 0 or above, got -1$"):
         checks.number("x", -1, rule="be 0 or above")
-    with pytest.raises(ParameterError, match="^It: n must be an integer from 1, got 0$"):
-        checks.integer("n", 0, "It", rule=checks.FROM_1)
+    with pytest.raises(ParameterError, match="^It: n must be odd, got 0$"):
+        checks.integer("n", 0, "It", rule="be odd")
     assert checks.open_interval("confidence", 0.95) == 0.95
     for value in (0, 1, 95):
         with pytest.raises(ParameterError, match="0.*1"):
@@ -80,9 +80,7 @@ def test_choices_and_known_names():
     assert checks.choice("pool", "last", ("last", "union")) == "last"
     with pytest.raises(ParameterError) as error:
         checks.choice("pool", "unions", ("last", "union"), "It")
-    text = str(error.value)
-    assert text.startswith("It: pool must be one of 'last', 'union', got 'unions'")
-    assert "did you mean 'union'" in text
+    assert str(error.value) == "It: pool must be one of 'last', 'union', got 'unions'"
     for value in (None, 3, ["last"]):
         with pytest.raises(ParameterError, match="'last'.*'union'"):
             checks.choice("pool", value, ("last", "union"))

@@ -70,7 +70,7 @@ def test_suggestions():
     assert did_you_mean("rougeLL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
     assert did_you_mean("ROUGEL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
     assert did_you_mean("x", ["b", "a", "a"]) == "; known: a, b"
-    assert did_you_mean("x", []) == "; none is registered"
+    assert did_you_mean("x", []) == "; known: none"
     many = [f"name{i:02}" for i in range(20)]
     assert did_you_mean("x", many).endswith("name11, ...")
     assert did_you_mean("x", ["a", "b", "c"], limit=2) == "; known: a, b, ..."

@@ -82,7 +82,7 @@ class TestSeveralGoldAnswers:
             for wrong in (*MISSING, 5, ["a", None])
         ),
         ("em", ["a"], [[]], "position 0"),
-        ("em", ["a", "b"], ["a"], "2.*1"),
+        ("em", ["a", "b"], ["a"], "got 1 for 2"),
         ("em", "abc", ["a", "b", "c"], "predictions"),
         ("mae", ["1", "2"], ["1", "good"], "position 1.*'good'"),
     ],

@@ -10,7 +10,7 @@ import click
 from fairtk.cli.options import page_option, plot_option, printing_options
 from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
-from fairtk.errors import InputError
+from fairtk.errors import InputError, format_list
 from fairtk.plugins.streams import to_stderr
 
 
@@ -83,7 +83,8 @@ def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[fl
             name = ""
         if not sign or name not in names:
             raise InputError(
-                f"`answers` must be [NAME:]ALPHA=FILE with NAME one of {names}, got {text!r}"
+                f"`answers` must be [NAME:]ALPHA=FILE with NAME one of {format_list(names)}, got "
+                f"{text!r}"
             )
         answers.setdefault(name, {})[alpha] = read_run(file)
     return answers or None

@@ -25,6 +25,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     format_list,
+    such,
 )
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
@@ -73,8 +74,8 @@ class ScoredCandidates:
         require_columns(scores, [QID, DOCNO, SCORE], where)
         if SAMPLE in scores.columns:
             raise ColumnError(
-                f"{where}: expected the run from which rankings were sampled, got a sampled run "
-                f"(column {SAMPLE!r}); pass the run of the retriever"
+                f"{where}: expected one ranking per query, got sampled rankings (column "
+                f"{SAMPLE!r}); pass the run of the retriever"
             )
         self.run = run = Run(scores, where)
         self.start = run.ranking_start
@@ -113,9 +114,9 @@ class ScoredCandidates:
         if len(unknown):
             row = int(rows[unknown[0]])
             raise InputError(
-                f"{where}: the policy cannot draw docno {ranked.docno(row)!r} for qid "
-                f"{str(ranked.qids[ranked.query[row]])!r}: it is missing from `scores` "
-                f"({len(unknown)} such rows); pass the run from which the rankings were sampled"
+                f"{where}: docno {ranked.docno(row)!r} of qid "
+                f"{str(ranked.qids[ranked.query[row]])!r} is missing from `scores` "
+                f"({such(len(unknown))}); pass the run from which the rankings were sampled"
             )
         return np.asarray(within[positions])
 
@@ -209,7 +210,7 @@ def _generated(
         raise InputError(
             f"{where}: expected {depth[i]} documents (cutoff={cutoff}) in the ranking of qid "
             f"{str(ranked.qids[ranked.ranking_query[i]])!r}, sample {ranked.ranking_sample[i]}, "
-            f"got {length[i]} ({len(short)} such rankings); `cutoff` must be the number of "
+            f"got {length[i]} ({such(len(short), 'ranking')}); `cutoff` must be the number of "
             "documents that the generator read"
         )
     first = np.append(0, np.cumsum(depth))[:-1]
@@ -249,9 +250,9 @@ def refuse_other_policy(
     if abs(away) > FAR * np.sqrt(variance) + 1e-9:
         kind = "more" if away > 0 else "less"
         raise InputError(
-            f"{where}: the rankings are {kind} likely than draws of FairSampler(alpha={alpha}) "
-            f"from these scores ({abs(away) / np.sqrt(variance):.0f} standard errors); they are "
-            "from another alpha or run"
+            f"{where}: expected draws of FairSampler(alpha={alpha}) from these scores, got "
+            f"{kind} likely rankings ({abs(away) / np.sqrt(variance):.0f} standard errors), "
+            "probably of another alpha or run"
         )
 
 
@@ -449,7 +450,7 @@ def _exponents(alphas: Any) -> list[float]:
         raise ParameterError(f"{WHERE}: `alphas` must be a list of exponents, got {alphas!r}")
     exponents = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
     if not exponents:
-        raise ParameterError(f"{WHERE}: `alphas` is empty; give the exponents to estimate EU for")
+        raise ParameterError(f"{WHERE}: `alphas` must not be empty")
     return exponents
 
 
@@ -492,9 +493,9 @@ def _refuse_impossible(
     if len(never):
         alpha = sources[source[never[0]]]
         raise InputError(
-            f"{WHERE} (answers[{alpha}]): the policy with alpha {alpha} cannot draw the ranking of "
-            f"qid {qid!r}, sample {sample[never[0]]} ({len(never)} such rankings); the answers "
-            "are from another alpha or run"
+            f"{WHERE} (answers[{alpha}]): expected rankings of alpha {alpha}, got an impossible "
+            f"one for qid {qid!r}, sample {sample[never[0]]} ({such(len(never), 'ranking')}), "
+            "probably of another alpha or run"
         )
 
 
@@ -514,7 +515,7 @@ def _per_query(
     if missing:
         warnings.warn(
             f"{WHERE}: {len(missing)} of {len(labels.qids)} queries of the qrels have no answer "
-            f"and get the worst value ({format_list(missing)})",
+            f"({format_list(missing)}); they get the worst value",
             MissingWarning,
             stacklevel=3,
         )
@@ -553,8 +554,8 @@ def _warn(per_query: pd.DataFrame, least: float) -> None:
         listing = ", ".join(f"{n} at alpha {alpha:g}" for alpha, n in counts.head(5).items())
         more = f" and at {len(counts) - 5} other alphas" if len(counts) > 5 else ""
         warnings.warn(
-            f"{WHERE}: queries with an effective sample size below {least:g}: {listing}{more}; "
-            "their estimates are unreliable, so generate answers with a closer alpha",
+            f"{WHERE}: estimates are unreliable for queries with an effective sample size below "
+            f"{least:g} ({listing}{more}); generate answers with a closer alpha",
             DataWarning,
             stacklevel=3,
         )

@@ -92,7 +92,7 @@ def precision(
     for measure in parsed:
         if not isinstance(measure, FairMeasure):
             raise ParameterError(
-                f"{WHERE} takes EE_D, EE_R, EE_L, EU and E(...), got {format_measure(measure)}: "
+                f"{WHERE}: expected EE_D, EE_R, EE_L, EU or E(...), got {format_measure(measure)}; "
                 f"write E({format_measure(measure)})"
             )
     from scipy.stats import norm

@@ -43,7 +43,7 @@ from fairtk.llm.store import Row, answer_row
 
 STATUS = ["round", "file", "model", "prompts", "answered", "failed", "out"]
 KINDS = (
-    *("taken", "unusable", "there", "duplicate", "error", "unknown", "other model", "edited"),
+    *("taken", "unusable", "known", "duplicate", "error", "unknown", "other model", "edited"),
     *("broken", "cut", "empty"),
 )
 """Kinds of answer lines; see `ReadReport`."""
@@ -58,7 +58,7 @@ class ReadReport:
 
     Attributes:
         counts: the number of lines by kind. ``taken``: new answers; ``unusable``: those of them
-            that were refused, cut off at the token limit, or without text; ``there``: read earlier;
+            that were refused, cut off at the token limit, or without text; ``known``: read earlier;
             ``duplicate``: a second answer in these files; ``error``: the prompt failed, and may be
             written again; ``unknown``: no prompt of this batch has the id; ``other model``: the
             answer of another model; ``edited``: the prompt was changed after it was written;
@@ -108,9 +108,9 @@ class Batches:
 
     def __init__(self, ledger: Ledger, rate: float = RATE) -> None:
         if ledger.offline:
-            raise ParameterError("Batches requires a writable ledger, without offline=True")
+            raise ParameterError("Batches requires a writable ledger, got offline=True")
         self.ledger = ledger
-        self.rate = checks.number("rate", rate, "Batches", rule="be finite and at least 0")
+        self.rate = checks.number("rate", rate, "Batches")
 
     def write(self, work: Callable[[], Any], folder: Place, command: str = "") -> Written:
         """Write the prompts without an answer as JSON lines of OpenAI's batch API.
@@ -245,7 +245,7 @@ class _Reader:
             if line.kind in ("broken", "cut"):
                 self.reading.add(line.kind, line.place, line.reason)
             elif line.line_id not in self.prompts:
-                self.reading.add("unknown", line.place, "no prompt of this batch has this id")
+                self.reading.add("unknown", line.place, "no prompt in the batch has this id")
             else:
                 known.append(line)
 
@@ -275,7 +275,7 @@ class _Reader:
             answer = database.execute("SELECT 1 FROM answers WHERE key = ?", (key,)).fetchone()
             is_written_again = claimed_by and line.answer is None
             if answer or is_written_again or key in self.taken:
-                self.reading.add("duplicate" if key in self.taken else "there", line.place)
+                self.reading.add("duplicate" if key in self.taken else "known", line.place)
                 return None
         if line.answer is None:
             self.reading.add("error", line.place, line.reason)

@@ -99,17 +99,17 @@ def _print_written(written: Written, folder: str) -> None:
     price = "" if written.price != written.price else f", at most {written.price:.4f}"
     if written.prompts:
         click.echo(
-            f"Round {written.round}: {written.prompts:,} prompts in {folder} "
+            f"Round {written.round}: {written.prompts:,} prompts written to {folder} "
             f"(files: {len(written.files)}){price}"
         )
     elif written.results is not None:
         click.echo("No prompts are missing: the study is complete.")
     if written.elsewhere:
-        click.echo(f"{written.elsewhere:,} prompts are already in a batch or a running study.")
+        click.echo(f"Already in a batch or a running study: {written.elsewhere:,} prompts")
     if written.left_out:
-        click.echo(f"{written.left_out:,} prompts are left out: {written.reason}")
+        click.echo(f"Left out: {written.left_out:,} prompts, because {written.reason}")
     elif written.prompts:
-        click.echo(f"Then: {written.reason}")
+        click.echo(f"Stopped: {written.reason}")
 
 
 @command.command("read")
@@ -132,7 +132,7 @@ def read(folder: str, files: tuple[str, ...], models: tuple[str, ...], ledger: s
     if reading.foreign:
         raise InputError(
             f"{', '.join(map(str, reading.foreign))}: no answers to prompts of {folder}; expected "
-            "JSON lines of OpenAI's batch API or vllm run-batch, with the custom_id of a line in "
+            "JSON lines of OpenAI's batch API or vllm run-batch with the custom_id values of "
             f"{folder}/batch-*.jsonl"
         )
 
@@ -143,7 +143,7 @@ def _print_report(reading: ReadReport) -> None:
             click.echo(f"{kind}: {text}", err=True)
         if reading.counts[kind] > _MAX_PRINTED:
             click.echo(f"{kind}: and {reading.counts[kind] - _MAX_PRINTED:,} more", err=True)
-    counts = [f"{kind} {count:,}" for kind, count in reading.counts.items() if count]
+    counts = [f"{count:,} {kind}" for kind, count in reading.counts.items() if count]
     click.echo(f"Answers: {', '.join(counts) or 'none'}")
 
 
@@ -154,14 +154,13 @@ def _print_next(batches: Batches, folder: str) -> None:
     answered, failed, out = (int(rows[name].sum()) for name in ("answered", "failed", "out"))
     total, number = int(rows["prompts"].sum()), max(rows["round"], default=0)
     click.echo(
-        f"Round {number}: {answered:,} of {total:,} prompts are answered, {failed:,} failed, "
-        f"{out:,} are pending"
+        f"Round {number}: {answered:,} of {total:,} prompts answered, {failed:,} failed, "
+        f"{out:,} pending"
     )
     study = read_manifest(Path(folder)).get("command") or "the same work"
     if not out:
         click.echo(
-            "Next: fairtk prompts write, for the next round and failed prompts; otherwise: "
-            f"{study} --offline"
+            f"Next: fairtk prompts write (the next round and failed prompts), or {study} --offline"
         )
 
 
@@ -187,7 +186,7 @@ def drop(folder: str, ledger: str | None) -> None:
     deleted, give --ledger.
     """
     with _batches(folder, ledger) as batches:
-        click.echo(f"{batches.drop(folder):,} prompts are dropped")
+        click.echo(f"Dropped prompts: {batches.drop(folder):,}")
 
 
 @contextlib.contextmanager
@@ -198,7 +197,7 @@ def _batches(folder: str, ledger: str | None) -> Iterator[Batches]:
 
     path = Path(ledger) if ledger else ledger_of(folder)
     if not path.exists():
-        raise InputError(f"{path}: the ledger of {folder} does not exist; use --ledger")
+        raise InputError(f"{path}: no such ledger (of {folder}); use --ledger")
     with Ledger(path) as opened:
         yield Batches(opened)
 
@@ -214,10 +213,10 @@ def _study(source: str) -> tuple[list[str], str]:
     if not file.is_file():
         if path.is_dir():
             raise InputError(
-                f"{source}: this is not the output folder of a study's command ({COMMAND_FILE} is "
-                "missing); use the study's TOML file"
+                f"{source}: expected the output folder of a study, got a folder without "
+                f"{COMMAND_FILE}; use the study's TOML file"
             )
-        raise InputError(f"{source!r}: expected a TOML file or the output folder of a study")
+        raise InputError(f"{source}: no such TOML file or output folder of a study")
     if not registry.studies.names():
         raise MissingPluginError(f"{file}: the command that reads this study", PAPERS)
     if path.is_dir():
@@ -235,7 +234,7 @@ def _stored_command(path: Path) -> tuple[list[str], str]:
         if os.path.isdir(folder) and words[0] in registry.studies.names():
             return words, folder
     raise FormatError(
-        "expected the command of the study, rag or qr, and an existing working directory: use the "
+        "expected the study's command (rag or qr) and an existing working directory; use the "
         "study's TOML file",
         path,
     )
@@ -255,7 +254,7 @@ def _kind(path: Path) -> str:
     if matches:
         commands = " or ".join(f"fairtk {name}" for name in matches)
         raise FormatError(
-            f"ambiguous study of {commands}: set its model by 'generators' or a table [llm]", path
+            f"ambiguous study of {commands}; set its model by 'generators' or a table [llm]", path
         )
     if len(set(errors.values())) == 1:
         raise FormatError(next(iter(errors.values())), path)

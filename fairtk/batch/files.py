@@ -123,8 +123,8 @@ class PromptWriter:
         expected = self.manifest.setdefault("ledger", str(path))
         if expected != str(path):
             raise InputError(
-                f"{self.folder}: the prompts in this folder belong to the ledger {expected}, not "
-                f"to {path}: use another folder"
+                f"{self.folder}: expected prompts of the ledger {path}, got those of {expected}; "
+                "use another folder"
             )
         if self.ledger is None:
             self.ledger = Ledger(path)
@@ -223,13 +223,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a batch folder."""
     path = folder / MANIFEST
     if not path.exists():
-        raise InputError(f"{folder}: not a batch folder ({MANIFEST} is missing)")
+        raise InputError(f"{folder}: expected a batch folder, got a folder without {MANIFEST}")
     manifest = read_json(path)
     version = manifest.get("format") if isinstance(manifest, dict) else None
     if version != _FORMAT:
-        raise FormatError(
-            f"expected the manifest of a batch in format {_FORMAT}, got {version!r}", path
-        )
+        raise FormatError(f"expected a manifest of format {_FORMAT}, got {version!r}", path)
     return dict(manifest)
 
 

@@ -35,7 +35,7 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
 
     text = cite(*names)
     if not text:
-        click.echo(f"no known source for {', '.join(names)}", err=True)
+        click.echo(f"Note: no source is known for {', '.join(names)}.", err=True)
     entries = text.split("\n\n") if text else []
     rows = [[_field(entry, column) for column in _COLUMNS] for entry in entries]
     if text or form != TABLE:

@@ -91,7 +91,7 @@ def command(
 
     if baseline is not None and baseline not in runs and Path(baseline).is_file():
         if options["answers"]:
-            raise InputError("`baseline` must be one of the runs if `answers` are given")
+            raise InputError("`baseline` must be one of the runs with `answers`")
         runs = (baseline, *runs)
     with to_stderr():
         comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
@@ -133,5 +133,5 @@ def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
                 f"`margin` must be a number or MEASURE=number, e.g. EE_D@5=0.02, got {text!r}"
             ) from None
     if "" in margins and len(texts) > 1:
-        raise InputError("got several `margin`: name the measure of each")
+        raise InputError("several `margin` require a measure each, `margin=MEASURE=number`")
     return margins.get("", margins or None)

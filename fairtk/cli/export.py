@@ -57,6 +57,6 @@ def command(**options: Any) -> None:
         config = folder / CONFIG
         if config.exists() and not json.loads(config.read_text(encoding="utf-8"))["measures"]:
             click.echo(
-                "No means or values were written. A save_dir has no values: give --qrels and "
-                "measures, e.g. -m EE_D@5."
+                "Note: no values are written, because a save_dir has none; to measure, give "
+                "--qrels and -m, e.g. -m EE_D@5."
             )

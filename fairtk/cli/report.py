@@ -60,8 +60,8 @@ def command(
     folders = results_folders(folder, setting)
     if output == STDOUT and len(folders) > 1:
         raise InputError(
-            f"{folder}: {len(folders)} folders have results, with one page each; give a file for "
-            f"`output`, or one of the folders: {', '.join(map(str, folders))}"
+            f"{folder}: expected one folder of results, got {len(folders)}; give a file for "
+            f"`output`, or one of {', '.join(map(str, folders))}"
         )
     names = folder_names(folders, folder)
     first = Path(output)

@@ -20,7 +20,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
+from fairtk.errors import InputError, ParameterError, UndefinedWarning, format_list, such, warn
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
 from fairtk.frames.accepted import accepts_dataframes
@@ -160,17 +160,17 @@ def providers(
     levels, column = np.unique(memberships.level, return_inverse=True)
     if not len(levels):
         raise InputError(
-            f"{where}: none of the {len(judged.docnos)} judged or retrieved documents (such as "
-            f"{str(judged.docnos[0])!r}) has a provider; the documents of providers look like "
-            f"{str(owners.docnos[0])!r}"
+            f"{where}: providers and run have no document in common (docno "
+            f"{str(owners.docnos[0])!r} in the providers, {str(judged.docnos[0])!r} in the run); "
+            "check that both use the same docnos"
         )
     shape = (memberships.n_rows, len(levels))
     of_docs = sparse.csr_array((memberships.weight, column, memberships.start), shape=shape)
     weight = _weights(weights, judged.qids)
     if of == "credit" and undefined.any():
         warn(
-            f"{where}: the credit of {int(undefined.sum())} of {len(weight)} queries is undefined, "
-            f"such as qid {str(judged.qids[undefined][0])!r}; they are left out, also from merit",
+            f"{where}: credit is undefined for {int(undefined.sum())} of {len(weight)} queries "
+            f"({format_list(map(str, judged.qids[undefined]), 3)}); credit and merit exclude them",
             UndefinedWarning,
         )
         weight = np.where(undefined, 0.0, weight)
@@ -220,7 +220,7 @@ def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArr
     missing = [qid for qid in qids if qid not in weights]
     if missing:
         raise InputError(
-            f"providers: missing weight of qid {missing[0]!r} ({len(missing)} such queries)"
+            f"providers: missing weight of qid {missing[0]!r} ({such(len(missing), 'query')})"
         )
     return np.array([checks.number(f"weights[{q!r}]", weights[q], "providers") for q in qids])
 
@@ -332,8 +332,8 @@ def query_gain(
         missing = np.setdiff1d(np.arange(len(labels.qids)), present)
         if len(missing):
             raise InputError(
-                f"{where}: {what} has no answer for qid {str(labels.qids[missing[0]])!r} "
-                f"({len(missing)} such queries)"
+                f"{where}: missing answer of qid {str(labels.qids[missing[0]])!r} in {what} "
+                f"({such(len(missing), 'query')})"
             )
     both = [utility.score_all(LabeledRun.of(qrels, f, where, False)) for f in (run, without)]
     sign = 1.0 if utility.better == "higher" else -1.0

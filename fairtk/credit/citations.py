@@ -157,7 +157,7 @@ class Citations(FairTransformer):
             credit.append(shares)
             n_invalid.append(count)
         without = np.array([bool(np.isnan(c).any()) for c in credit])[which]
-        self._warn(run, without, "have no citations; their credit is undefined (NaN)")
+        self._warn(run, without, "have no citations, so their credit is undefined (NaN)")
         invalid = np.array(n_invalid, dtype=np.int64)[which] > 0
         self._warn(run, invalid, "cite numbers beyond the prompt, which are ignored")
         rows = np.flatnonzero(run.position < n[run.ranking])

@@ -11,7 +11,7 @@ from fairtk.errors import (
     DataWarning,
     DuplicateError,
     InputError,
-    such_rows,
+    such,
     warn,
 )
 from fairtk.frames import (
@@ -133,7 +133,7 @@ class CreditShares(Credit):
             row = int(np.flatnonzero(below)[0])
             raise InputError(
                 f"{self.run.where}: credit must be at least 0 with negative='refuse', got "
-                f"{self.credit[row]:g} for {self.describe(row)} ({such_rows(int(below.sum()))})"
+                f"{self.credit[row]:g} for {self.describe(row)} ({such(int(below.sum()))})"
             )
         self.value = np.where(below, 0.0, self.credit)
         sums = self.sums(self.value)  # NaN if a value is NaN
@@ -147,16 +147,15 @@ class CreditShares(Credit):
         self.undefined = judged.present & (self.n_defined == 0)
         if below.any():
             warn(
-                f"{where}: {int(below.sum())} of {len(below)} values of credit are below 0 "
-                "and count as 0; use negative='refuse' for an error",
+                f"{where}: {int(below.sum())} of {len(below)} values of credit are negative and "
+                "count as 0; use negative='refuse' for an error",
                 DataWarning,
             )
         left_out = int((~self.defined & (self.n_defined > 0)[self.query]).sum())
         if left_out:
             warn(
-                f"{where}: the credit of {left_out} of {len(self.defined)} "
-                "rankings is undefined (NaN, or a sum of 0); means are over the other rankings of "
-                "their queries",
+                f"{where}: credit is undefined (NaN, or a sum of 0) for {left_out} of "
+                f"{len(self.defined)} rankings. Means exclude these rankings.",
                 DataWarning,
             )
 

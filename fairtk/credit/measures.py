@@ -94,14 +94,11 @@ class AttributedExposure(FairMeasure):
     def check_params(self) -> None:
         """Raise an error if the parameters contradict each other."""
         if not self["share"] and self.params.get("normalize", True):
-            raise ParameterError(
-                f"{self.NAME}: share=False has no bounds for normalization: add normalize=False"
-            )
+            raise ParameterError(f"{self.NAME}: share=False requires normalize=False")
         model: BrowsingModel = self["browsing"]
         if model.stop > 0:
             raise ParameterError(
-                f"{self.NAME}: browsing={str(model)!r} is not supported, as its target depends "
-                "on the ranking: use MU, RBP, DCG or TREC"
+                f"{self.NAME}: browsing={str(model)!r} is not supported; use MU, RBP, DCG or TREC"
             )
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.of_target = EE_R(**{n: self.params[n] for n in of_target if n in self.params})
@@ -112,7 +109,7 @@ class AttributedExposure(FairMeasure):
         if self.PART != "disparity" and needs_cutoff:
             raise ParameterError(
                 f"{self.NAME}: a cutoff is required for browsing={str(self['browsing'])!r}, the "
-                f"number of documents that the reader reads: write {self.NAME}@5"
+                f"number of documents that the reader reads; write {self.NAME}@5"
             )
         present, n_queries = judged.present, len(judged.qids)
         options = repr(self), self["share"], self["negative"]
@@ -372,13 +369,13 @@ class _Gap(CreditShares):
         model, cutoff = measure["browsing"], measure["cutoff"]
         if cutoff is None:
             raise ParameterError(
-                f"{measure.NAME}: a cutoff is required, the number of displayed documents: write "
+                f"{measure.NAME}: a cutoff is required, the number of displayed documents; write "
                 f"{measure!r}@5"
             )
         if model.stop > 0:
             raise ParameterError(
-                f"{measure.NAME}: browsing={str(model)!r} is not supported, because it depends on "
-                "labels: use MU, RBP, DCG or TREC"
+                f"{measure.NAME}: browsing={str(model)!r} is not supported; use MU, RBP, DCG or "
+                "TREC"
             )
         super().__init__(judged, repr(measure), True, measure["negative"])
         weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
@@ -515,8 +512,8 @@ class PrecisionOfCitations(CitationMeasure):
         left_out = int((~has_citations & (count > 0)[query]).sum())
         if left_out:
             warn(
-                f"{self!r}: {left_out} of {len(query)} answers have no citations and no precision; "
-                "means are over the other answers of their queries",
+                f"{self!r} is undefined for {left_out} of {len(query)} answers without citations. "
+                "Means exclude these answers.",
                 DataWarning,
             )
         self.warn_undefined(judged.qids[undefined], n, "no answer has citations")

@@ -17,7 +17,7 @@ from fairtk import checks
 from fairtk.credit.amortized import drawn_weights, percentiles
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import DataWarning, InputError, ParameterError, warn
+from fairtk.errors import DataWarning, InputError, ParameterError, such, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
     DOCNO,
@@ -151,9 +151,10 @@ def fit_browsing(
         at = int(never[0])
         frame = given.run.frame.iloc[at]
         raise InputError(
-            f"{where}: docno {str(frame[DOCNO])!r} of qid {str(frame[QID])!r} has credit at rank "
-            f"{position[at]}, which {type(sampler).__name__} never assigns to it ({len(never)} "
-            "such rows): use the sampler that drew these rankings, and its candidates"
+            f"{where}: expected ranks that {type(sampler).__name__} can draw, got docno "
+            f"{str(frame[DOCNO])!r} of qid {str(frame[QID])!r} at rank {position[at]} "
+            f"({such(len(never))}); use the sampler that drew these rankings, and its "
+            "candidates"
         )
     undefined = np.isnan(np.bincount(given.ranking, weights=given.credit, minlength=n))
     query = run.ranking[row]  # the candidates have one ranking per query
@@ -161,7 +162,7 @@ def fit_browsing(
     first = np.zeros(n, dtype=np.int64)
     first[given.ranking] = query
     if undefined.all():
-        raise InputError(f"{where}: none of the {n} rankings has defined credit")
+        raise InputError(f"{where}: credit is undefined for all {n} rankings")
     times = np.bincount(first[~undefined], minlength=n_queries)
     use = ~undefined[given.ranking]
     mean = np.bincount(
@@ -196,17 +197,17 @@ def _fitted(
     empty = np.flatnonzero((documents == 0) | ~(total > 0))
     if len(empty):
         rank = int(empty[0])
-        why = "no document is likely enough both there and at rank 0; draw with a smaller alpha"
+        why = "no document is drawn often enough at this rank and at rank 0; use a smaller alpha"
         if documents[rank]:
             why = "its documents have no credit at rank 0, the unit of all weights"
-        raise InputError(f"{where}: rank {rank} has no weight: {why}")
+        raise InputError(f"{where}: missing weight of rank {rank}: {why}")
     weight = here.sum(axis=0) / total
     rest = (here - weight * top) / total
     spread = rest.T @ rest * (n / (n - 1) if n > 1 else math.nan)
     error = np.sqrt(np.diag(spread))
     half = t.ppf(0.975, max(n - 1, 1)) * error
     if (below := int((weight < 0).sum())) > 0:
-        warn(f"{where}: the weight of {below} ranks is below 0 and counts as 0", DataWarning)
+        warn(f"{where}: the weights of {below} ranks are negative and count as 0", DataWarning)
     table = pd.DataFrame(
         {
             RANK: np.arange(len(weight)),
@@ -241,8 +242,8 @@ def _warn_of_alpha(sampler: FairSampler | OracleSampler, candidates: pd.DataFram
     if steep:
         warn(
             f"fit_browsing: alpha is above {STEEP} for {steep} of {len(alpha)} queries (up to "
-            f"{alpha.max():g}): documents rarely change positions, so that weights depend on few "
-            "documents; draw with a smaller alpha",
+            f"{alpha.max():g}), so weights depend on the few documents that change positions; use "
+            "a smaller alpha",
             DataWarning,
         )
 
@@ -261,8 +262,8 @@ def _rows_of(credit: Run, candidates: Run, sorted_row: IntArray) -> IntArray:
         frame = credit.frame.iloc[int(missing[0])]
         raise InputError(
             f"{credit.where}: docno {str(frame[DOCNO])!r} of qid {str(frame[QID])!r} is missing "
-            f"from the candidates ({len(missing)} such rows): use the run that the sampler drew "
-            "from"
+            f"from the candidates ({such(len(missing))}); pass the run from which the rankings "
+            "were sampled"
         )
     return np.asarray(sorted_row[row], dtype=np.int64)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, such
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -215,9 +215,9 @@ def from_answers(
         credit, error = _credit_of(masks, value[rankings], k, method)
         if credit is None:
             raise InputError(
-                f"{where}: incomplete subsets of qid {str(run.qids[query[longest]])!r}, sample "
-                f"{source[longest]}: expected those of Subsets for {k} documents"
-                f"{' and ' + method if method else ''}, got {sorted(set(masks.tolist()))[:12]}"
+                f"{where}: expected all subsets of {k} documents"
+                f"{' for ' + method if method else ''}, got {sorted(set(masks.tolist()))[:12]} for "
+                f"qid {str(run.qids[query[longest]])!r}, sample {source[longest]}"
             )
         sampled = sampled or error is not None
         parts.append(
@@ -296,7 +296,7 @@ def _utilities(
     missing = [qid for qid in qids if qid not in gold]
     if missing:
         raise InputError(
-            f"{where}: qid {missing[0]!r} has no gold answer ({len(missing)} such queries)"
+            f"{where}: missing gold answer of qid {missing[0]!r} ({such(len(missing), 'query')})"
         )
     pairs = list(zip(run.ranking_query.tolist(), texts, strict=True))
     distinct = list(dict.fromkeys(pairs))
@@ -455,7 +455,7 @@ def _by_mask(values: npt.ArrayLike) -> tuple[FloatArray, int]:
             f"{length} values"
         )
     if k > MOST_EXACT:
-        raise InputError(f"expected sets of at most {MOST_EXACT} documents, got {k} documents")
+        raise InputError(f"expected at most {MOST_EXACT} documents, got {k}")
     if bool(np.isinf(utility).any()):
         index = tuple(np.argwhere(np.isinf(utility))[0].tolist())
         raise InputError(f"utilities must be finite or NaN, got {utility[index]} at {index}")

@@ -178,7 +178,7 @@ def check_json(path: Path) -> None:
         read_json(path)
     except FormatError as error:
         text = start.decode("ascii", "replace")
-        raise FormatError(f"expected JSON, got {text!r} at the start: {error.reason}") from None
+        raise FormatError(f"expected JSON, got {text!r} at the start ({error.reason})") from None
 
 
 class _TransferError(Exception):
@@ -259,7 +259,7 @@ def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], Non
         with open(part, "rb") as stream:
             digest = hashlib.file_digest(stream, kind).hexdigest()
         if digest != expected.lower():
-            raise FormatError(f"its {_CHECKSUMS[kind]} is {digest}, expected {expected}")
+            raise FormatError(f"expected {_CHECKSUMS[kind]} {expected}, got {digest}")
     if check is not None:
         try:
             check(part)
@@ -270,8 +270,8 @@ def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], Non
 
 def _failed(url: str, target: Path, why: str, loader: str) -> DownloadError:
     return DownloadError(
-        f"cannot download {url}: {why}; try again (a broken transfer is resumed), or put the file "
-        f"at {target}, or load a folder that contains it with {loader}"
+        f"cannot download {url} ({why}); try again (a broken transfer is resumed), put the file at "
+        f"{target}, or load a folder that contains it with {loader}"
     )
 
 
@@ -336,7 +336,8 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
     except (msgspec.DecodeError, RecursionError) as error:
         position = re.search(r"\(byte (\d+)\)", str(error))
         line = line_of(path, first + int(position[1])) if position else None
-        raise FormatError(f"expected a JSON array: {error}", path, line) from None
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise FormatError(f"expected a JSON array ({reason})", path, line) from None
     for number, raw in enumerate(elements):
         piece = np.frombuffer(raw, np.uint8)
         start = piece.ctypes.data - file_bytes.ctypes.data

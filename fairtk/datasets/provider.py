@@ -12,7 +12,7 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.errors import ColumnError, InputError, NotFoundError, format_list
+from fairtk.errors import ColumnError, InputError, NotFoundError, format_list, missing_columns
 from fairtk.frames import GOLD_ANSWER, QID, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io import resolve_dataset
@@ -82,13 +82,13 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     require_columns(qrels, [QID], "join_answers (qrels)")
     require_columns(answers, [QID], "join_answers (answers)")
     if GOLD_ANSWER not in answers.columns:  # `require_columns` would advise to call this function
+        expected = format_list([QID, GOLD_ANSWER])
         raise ColumnError(
-            f"join_answers (answers) requires the column {GOLD_ANSWER!r}, got "
-            f"{list(answers.columns)}"
+            f"join_answers (answers): {missing_columns([GOLD_ANSWER], expected, answers.columns)}"
         )
     if GOLD_ANSWER in qrels.columns:
         raise InputError(
-            f"join_answers: the qrels already have the column {GOLD_ANSWER!r}: drop it first"
+            f"join_answers: duplicate column {GOLD_ANSWER!r}: the qrels have it already; drop it"
         )
     golds: dict[Any, Any] = {}
     pairs = zip(answers[QID].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
@@ -99,8 +99,8 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     missing = [qid for qid in dict.fromkeys(qids) if qid not in golds]
     if missing:
         raise InputError(
-            f"join_answers: no gold answer for {len(missing)} qids of the qrels "
-            f"({format_list(missing)}): complete the answers, or drop these qids from the qrels"
+            f"missing gold answers for {len(missing)} queries of the qrels "
+            f"({format_list(missing)}); add them, or drop these queries from the qrels"
         )
     single = {qid: _one(values) for qid, values in golds.items()}
     joined = pd.Series([single[qid] for qid in qids], index=qrels.index, dtype=object)
@@ -111,11 +111,10 @@ def _strings(gold: Any, qid: Any) -> list[str]:
     values = [gold] if isinstance(gold, str) else gold
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
         raise InputError(
-            f"join_answers: the gold answer of qid {qid!r} must be a string or a list of strings, "
-            f"got {gold!r}"
+            f"the gold answer of qid {qid!r} must be a string or a list of strings, got {gold!r}"
         )
     if not values:
-        raise InputError(f"join_answers: the list of gold answers of qid {qid!r} is empty")
+        raise InputError(f"the list of gold answers of qid {qid!r} must not be empty")
     return list(values)
 
 

@@ -125,7 +125,7 @@ def _evaluated(
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
         raise InputError(
-            f"`answers` must have one file per run, in the order of the runs; got {len(answers)} "
+            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
             f"for {len(data)} runs"
         )
     given_groups = GivenGroups.read(groups, target)
@@ -142,7 +142,7 @@ def _evaluated(
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
-        raise InputError(f'no measure uses `groups`; name an attribute, e.g. "{example}"')
+        raise InputError(f'`groups` are not used by any measure; use e.g. "{example}"')
     if qrels is None:
         refuse_without_labels(unique_measures)
     try:
@@ -150,7 +150,7 @@ def _evaluated(
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"ir_measures cannot compute this: {error}") from error
+        raise InputError(f"ir_measures cannot compute these measures: {error}") from error
     tables, reasons, sizes = [], {}, []
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
@@ -169,8 +169,8 @@ def _evaluated(
     if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
         notes.insert(
             0,
-            "Without labels, n is the number of documents that a run retrieves per query: "
-            f"{'; '.join(sizes)}. Normalized values are not comparable with values measured with "
+            "Without labels, n is the number of retrieved documents per query "
+            f"({'; '.join(sizes)}), so normalized values are not comparable with those with "
             "labels.",
         )
     by_document = [
@@ -387,7 +387,7 @@ def _on_common(values: Values, measures: Mapping[str, Any], runs: Iterable[Run])
         for part in (values.per_query, values.undefined)
     )
     if per_query.empty:
-        raise InputError("no query of the qrels is in all runs; use `queries='all'`")
+        raise InputError("runs and qrels have no query in common; use `queries='all'`")
     systems = values.means.index.tolist()
     table = per_query["value"].to_numpy().reshape(len(systems), len(measures), -1)
     qids = per_query[QID].tolist()[: table.shape[2]]

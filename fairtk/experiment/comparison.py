@@ -30,6 +30,7 @@ from fairtk.measures import LabeledRun
 from fairtk.report.curves import queries_needed, two_level_mean
 from fairtk.report.statistics import (
     PSEUDOMEDIAN,
+    PairedTest,
     correct_p_values,
     equivalence_test,
     non_inferiority_test,
@@ -180,7 +181,7 @@ class SystemComparison:
             tests = [paired_test(values[i], values[j], **drawing) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # equal systems need no warning
-                    self._warn_untested(self.systems[i], self.systems[j], measure, test.note)
+                    self._warn_untested(self.systems[i], self.systems[j], measure, test)
             counts[measure] = sum(not math.isnan(test.p) for test in tests)
             corrected = correct_p_values([test.p for test in tests], correction)
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
@@ -199,8 +200,8 @@ class SystemComparison:
         """Return the paired tests of a measure, a record per system, without undefined queries."""
         if compares_queries(measure):
             warn(
-                f"{measure} compares groups of queries, so it cannot be tested over queries; use "
-                "fairtk.credit.query_gain, which resamples queries",
+                f"{measure} cannot be tested over queries, because it compares groups of queries; "
+                "use fairtk.credit.query_gain, which resamples queries",
                 UndefinedWarning,
             )
         values = values[:, ~np.isnan(values).any(axis=0)]
@@ -220,16 +221,17 @@ class SystemComparison:
                 result = paired_test(values[index], values[baseline], **drawing)
                 record |= {name: getattr(result, name) for name in tested}
                 if result.note and not compares_queries(measure):
-                    self._warn_untested(system, self.baseline, measure, result.note)
+                    self._warn_untested(system, self.baseline, measure, result)
             records.append(record)
         corrected = correct_p_values([record["p"] for record in records], correction)
         for record, p in zip(records, corrected, strict=True):
             record["p_corrected"] = float(p)
         return records
 
-    def _warn_untested(self, system: str, other: str, measure: str, note: str) -> None:
+    def _warn_untested(self, system: str, other: str, measure: str, test: PairedTest) -> None:
+        what = "test" if math.isnan(test.p) else "interval"
         warnings.warn(
-            f"{measure} of {system} and {other}: the test or its interval is undefined: {note}",
+            f"{measure}: the {what} of {system} and {other} is undefined: {test.note}",
             UndefinedWarning,
             stacklevel=4,
         )

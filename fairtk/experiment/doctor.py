@@ -108,8 +108,8 @@ def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
         n, first = len(lines), min(lines, key=lambda problem: problem.line or 0)
         text = f"{n} malformed line{'s' * (n != 1)} ({first})"
         if any(problem.check == "cut" for problem in lines):
-            text += "; the file ends in the middle of a line"
-            remedy = "the file is truncated: write or copy it again"
+            text += "; the last line is incomplete"
+            remedy = "the file is truncated; write or copy it again"
             yield _error(what, "truncated", text, n, remedy)
         else:
             yield _error(what, "broken-lines", text, n, _REMEDY)
@@ -167,7 +167,7 @@ def doctor(
         InputError: a file does not exist, or a measure or target is invalid.
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
-        checks.integer(name, value, "doctor", rule=checks.ABOVE_0)
+        checks.integer(name, value, "doctor")
     ranking, results = read_with_findings(run, "run", _run_rows, _run)
     labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, _labels)
     attributes, wrong_groups = _read_groups(groups)
@@ -177,7 +177,7 @@ def doctor(
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
         if frame is None or frame.empty:
-            text = f"the {what} has no valid rows" if results else f"the {what} has no rows"
+            text = f"{what}: no valid rows" if results else f"{what}: no rows"
             results.append(_error(what, "empty", text, 1, "write it again"))
     if ranking is None or labels is None or ranking.empty or labels.empty:
         return Diagnosis(results, empty)

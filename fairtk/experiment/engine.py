@@ -26,7 +26,7 @@ import pandas as pd
 
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
-from fairtk.errors import InputError
+from fairtk.errors import InputError, format_list
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
@@ -69,9 +69,9 @@ class Topics:
     def __init__(self, frame: pd.DataFrame, durable: bool) -> None:
         require_columns(frame, [QID], "Experiment (topics)")
         if frame.empty:
-            raise InputError("Experiment: the topics have no rows")
+            raise InputError("Experiment (topics): no rows")
         if frame[QID].isna().any():
-            raise InputError("Experiment: the topics have a missing qid (NaN)")
+            raise InputError("Experiment (topics): qid is missing (NaN)")
         if DOCNO not in frame.columns:
             qids_of(frame, "Experiment")
         named = frame.assign(**{QID: as_strings(frame[QID])})
@@ -137,8 +137,8 @@ def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:
         if name in topics.columns:
             return topics.rename(columns={name: "query"})
     raise InputError(
-        "Experiment: expected queries with the field 'query', 'text' or 'title', got "
-        f"{list(topics.columns)}; pass `topics`"
+        "Experiment: expected topics with the field 'query', 'text' or 'title', got "
+        f"{format_list(topics.columns)}; pass `topics`"
     )
 
 

@@ -26,7 +26,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require_columns
 from fairtk.frames.columns import from_ir_measures, plain_columns
-from fairtk.frames.qrels import warn_of_unmatched
+from fairtk.frames.qrels import no_common_query, warn_of_unmatched
 from fairtk.groups.distances import TARGET_WORDS
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
@@ -99,11 +99,11 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
 
 def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with the columns that the measures need."""
-    where = fspath(qrels) if isinstance(qrels, str | PathLike) else "these qrels"
+    where = fspath(qrels) if isinstance(qrels, str | PathLike) else "qrels"
     frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
     require_columns(frame, [QID, DOCNO], where)
     if frame.empty:
-        raise InputError(f"{where}: the qrels have no rows")
+        raise InputError(f"{where}: no rows")
     needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
     if gold is None and needing and GOLD_ANSWER not in frame.columns:
         with contextlib.suppress(InputError):
@@ -119,7 +119,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
-                f"{measure!r} requires gold answers: give `gold` (columns qid, gold_answer), or "
+                f"{measure!r} requires gold answers; give `gold` (columns qid, gold_answer), or "
                 "qrels with the column gold_answer"
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in parts_of(m))]
@@ -174,8 +174,8 @@ def as_run(
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
-                f"{where}: {measure!r} requires generated answers: give `answers` (columns qid, "
-                "sample, qanswer), or a run with the column qanswer, e.g. in Parquet"
+                f"{where}: {measure!r} requires answers; give `answers` (columns qid, sample, "
+                "qanswer), or a run with the column qanswer, e.g. in Parquet"
             )
     refuse_samples(measures, checked, where)
     _warn_of_missing_queries(checked, qrels.qids)
@@ -198,13 +198,10 @@ def _warn_of_missing_queries(run: Run, qids: ObjectArray) -> None:
     if not missing:
         return
     if len(missing) == len(qids) and present:
-        raise InputError(
-            f"{run.where}: no query of this run is in the qrels (run: {format_list(run.qids, 3)}; "
-            f"qrels: {format_list(qids, 3)})"
-        )
+        raise InputError(f"{run.where}: {no_common_query('run', run.qids, qids)}")
     warnings.warn(
-        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing and get the "
-        f"worst value: {format_list(missing, 3)}",
+        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing "
+        f"({format_list(missing, 3)}); they get the worst value",
         MissingWarning,
         stacklevel=2,
     )
@@ -248,8 +245,8 @@ class GivenGroups:
             if groups.name in attributes:
                 where = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
-                    f"{where}duplicate attribute {groups.name!r}; attributes are named after their "
-                    "files, so give one another name, `groups='NAME=FILE'`"
+                    f"{where}duplicate attribute {groups.name!r}; give the file another name, "
+                    "`groups='NAME=FILE'`"
                 )
             attributes[groups.name] = groups
         return cls(attributes, target)
@@ -272,7 +269,7 @@ class GivenGroups:
         """Return the target over the levels of groups; `where` is the caller, for errors."""
         if not self.target:
             words = ", ".join(map(repr, TARGET_WORDS))
-            raise InputError(f"{where} requires a target: give `target` ({words}, or a file)")
+            raise InputError(f"{where} requires a target; give `target` ({words}, or a file)")
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
@@ -294,7 +291,9 @@ class GivenGroups:
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
-        raise InputError(f"{where}: no target fits {groups.name!r}, got {format_list(self.target)}")
+        raise InputError(
+            f"{where}: missing target for {groups.name!r}, got {format_list(self.target)}"
+        )
 
 
 def measure_list(measures: Any) -> list[Any]:
@@ -326,12 +325,12 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
             return groups
         if given_groups.attributes and "." not in name:
             hint = did_you_mean(name, given_groups.attributes)
-            raise ParameterError(f"{text}: `groups` has no attribute {name!r}{hint}")
+            raise ParameterError(f"{text}: unknown attribute {name!r} of `groups`{hint}")
         try:
             return GROUPS.find(name)
         except NotFoundError:
             raise ParameterError(
-                f"{text}: unknown groups {name!r}: give `groups='{name}=FILE'`"
+                f"{text}: unknown groups {name!r}; give `groups='{name}=FILE'`"
             ) from None
 
     return parse(text, named)
@@ -357,7 +356,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
-                raise InputError(f"{measure!r} requires groups: give `groups` (one or more files)")
+                raise InputError(f"{measure!r} requires groups; give `groups` (one or more files)")
             new["groups"] = groups = given_groups.crossed
             given_groups.used = True
         is_needed = given_groups.target or _is_ours(measure)

@@ -252,7 +252,7 @@ def checked_workers(workers: Any, default: int | None = None) -> int:
     """Check the number of workers; `None` for the default, or one per core."""
     if workers is None:
         return default or cores()
-    return checks.integer("workers", workers, rule=checks.FROM_1)
+    return checks.integer("workers", workers)
 
 
 def gpus() -> list[str]:

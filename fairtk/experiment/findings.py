@@ -18,6 +18,7 @@ from fairtk.errors import format_list
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
 from fairtk.frames.ids import Ids
+from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import EE_D, LabeledRun, format_measure
@@ -159,8 +160,7 @@ def groups(
 
 def _example(attribute: Groups, ranked: Run) -> str:
     return (
-        f"the groups have docno {str(attribute.docnos[0])!r}, the run has docno "
-        f"{str(ranked.docnos[0])!r}"
+        f"docno {str(attribute.docnos[0])!r} in the groups, {str(ranked.docnos[0])!r} in the run"
         if len(attribute) and len(ranked.docnos)
         else "the groups have no documents"
     )
@@ -274,8 +274,7 @@ def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
     extra = [qid for qid in ran if qid not in set(labeled)]
     like = _respelled(extra, missing)
     if len(missing) == len(labeled):
-        text = f"no query of the qrels is in the run (qrels: {format_list(labeled, 3)}; run: "
-        text += f"{format_list(ran, 3)}){like}"
+        text = f"{no_common_query('run', ran, labeled)}{like}"
         yield Finding("error", "ids", "run, qrels", text, _ALIKE, len(labeled))
         return
     if missing:
@@ -317,13 +316,13 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         row = int(np.flatnonzero(ranked.query == unmatched[0])[0])
         docno = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
         text = (
-            f"{len(unmatched)} of {int(common.sum())} queries have no judged document in their "
-            f"rankings; for qid {qid!r} the run has docno {ranked.docno(row)!r}, the qrels have "
-            f"docno {str(docno)!r}{like}"
+            f"no retrieved document is judged for {len(unmatched)} of {int(common.sum())} queries "
+            f"(qid {qid!r}: docno {ranked.docno(row)!r} in the run, {str(docno)!r} in the "
+            f"qrels){like}"
         )
         yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(unmatched))
     elif like:
-        text = f"the ids of documents in run and qrels have different spellings{like}"
+        text = f"document ids differ in spelling between run and qrels{like}"
         yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(unjudged))
     top = rows[ranked.position[rows] < cutoff]
     pair = ranked.query[top] * np.int64(max(1, ranked.documents.size)) + ranked.doc[top]
@@ -367,7 +366,7 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
     for words, spell in SPELLINGS.items():
         same = {spell(name) for name in first} & {spell(name) for name in second}
         if fewer and len(same) >= max(1, _HALF * fewer):
-            return f"; {len(same)} of them match if {words}"
+            return f"; {len(same)} ids match if {words}"
     return ""
 
 
@@ -384,19 +383,19 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     truncated = list(truncation.found().get(repr(EE_D @ cutoff), {}).get("", {}))
     if truncated:
         text = (
-            f"{len(truncated)} of {len(n)} queries have rankings of fewer than {cutoff} documents, "
-            f"but more labeled or retrieved documents: {format_list(truncated, 3)}. This changes "
-            f"their EE_D, EE_R, EE_L and AWRF at {cutoff}"
+            f"{len(truncated)} of {len(n)} queries ({format_list(truncated, 3)}) have fewer than "
+            f"{cutoff} ranked documents, but more judged or retrieved ones, which changes their "
+            f"EE_D, EE_R, EE_L and AWRF at {cutoff}"
         )
         remedy = "retrieve deeper, or use a smaller cutoff; such runs are not comparable"
         yield Finding("warning", "short", "run", text, remedy, len(truncated))
     short = [qid for qid in _queries(ranked, length < cutoff) if qid not in set(truncated)]
     if short:
         text = (
-            f"{len(short)} of {len(n)} queries have rankings of fewer than {cutoff} documents: "
+            f"{len(short)} of {len(n)} queries have fewer than {cutoff} ranked documents: "
             f"{format_list(short, 3)}"
         )
-        remedy = "nothing, if they have no more candidates; otherwise the run is truncated"
+        remedy = "no problem if they have no more candidates; otherwise the run is truncated"
         yield Finding("note", "short", "run", text, remedy, len(short))
     last = str(run[QID].iloc[-1])
     of_last = ranked.qids[ranked.ranking_query] == last
@@ -414,8 +413,8 @@ def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding
         most = int(n.max())
         fewer = [str(qid) for qid in ranked.qids[n < most]]
         text = (
-            f"queries differ in their numbers of samples, {n.min()} to {most}: {len(fewer)} of "
-            f"{len(n)} have fewer than {most}: {format_list(fewer, 3)}"
+            f"queries have {n.min()} to {most} samples; {len(fewer)} of {len(n)} have fewer than "
+            f"{most}: {format_list(fewer, 3)}"
         )
         remedy = f"{_SAMPLE_AGAIN}; with N samples, EE_D is too large by (1 - EE_D) / N"
         yield Finding("warning", "samples", "run", text, remedy, len(fewer))
@@ -514,22 +513,22 @@ def ties(run: pd.DataFrame, effects: pd.DataFrame, cutoff: int) -> Iterator[Find
     rows = run[tied]
     n_queries, n_top = rows[QID].nunique(), int((rows[RANK] < cutoff).sum())
     text = (
-        f"{len(rows)} of {len(run)} rows have tied scores, in {n_queries} queries; {n_top} of them "
-        f"in the first {cutoff} ranks"
+        f"{len(rows)} of {len(run)} rows have tied scores (queries: {n_queries}; rows in the first "
+        f"{cutoff} ranks: {n_top})"
     )
     spread = (effects["highest"] - effects["lowest"]).to_numpy()
     if len(effects) and spread.max() >= MOVES:
         parts = [
-            f"{row.measure} from {row.lowest:.4f} to {row.highest:.4f} (now {row.now:.4f})"
+            f"{row.measure} is {row.lowest:.4f} to {row.highest:.4f} (now {row.now:.4f})"
             for row, width in zip(effects.itertuples(), spread, strict=True)
             if width >= MOVES
         ]
-        text += f"; their order changes {', '.join(parts)}"
+        text += f"; depending on their order, {', '.join(parts)}"
         remedy = "break ties with a second score or FairSampler, in the same way in all runs"
         yield Finding("warning", "ties", "run", text, remedy, len(rows))
         return
     text += f"; their order changes no measure by more than {MOVES:g}"
-    yield Finding("note", "ties", "run", text, "nothing, at this cutoff", len(rows))
+    yield Finding("note", "ties", "run", text, "no problem at this cutoff", len(rows))
 
 
 def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:

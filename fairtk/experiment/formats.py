@@ -31,8 +31,8 @@ def write_trec(results: Results, folder: Path) -> list[Path]:
             missing = [c for c in (QID, DOCNO, SCORE) if c not in rows.columns]
             if missing:
                 warnings.warn(
-                    f"system {system!r} has no ranking (missing column {missing[0]!r}), so no run "
-                    "file is written; use Results.save",
+                    f"no run file is written for system {system!r}: missing column "
+                    f"{missing[0]!r}; use Results.save",
                     DataWarning,
                     stacklevel=4,
                 )

@@ -392,7 +392,7 @@ def _described_object(value: Any, where: str) -> Any:
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise IdentityError(f"{where} is a {name}, which fairtk cannot inspect")
+        raise IdentityError(f"fairtk cannot inspect {where}, a {name}")
     parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
     return {"class": name, "made by": made_by(cls, where), **parts}
 
@@ -401,7 +401,7 @@ def _described_function(function: types.FunctionType, where: str) -> Description
     """Return the identity of a function of an installed package; reject others."""
     owners = _owners(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
-        raise IdentityError(f"{where} is the function {function.__qualname__}")
+        raise IdentityError(f"{where} is a function, {function.__qualname__}")
     return {"function": identity_name(function), "made by": _versions(owners)}
 
 
@@ -451,7 +451,7 @@ def _distribution(cls: type, where: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None:
         raise IdentityError(
-            f"{where} has the class {cls.__qualname__}, which is defined in a script or notebook"
+            f"the class {cls.__qualname__} of {where} is defined in a script or notebook"
         )
     return f"{module} #{file_digest(Path(file))}"
 

@@ -177,7 +177,7 @@ def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[An
         else:
             odd = next(v for v in values if _as_json([v]) is None)
             raise ColumnError(
-                f"{where}: the column {name!r} has a {type(odd).__name__}, which cannot be stored; "
+                f"{where}: values of type {type(odd).__name__} cannot be stored (column {name!r}); "
                 "drop the column after the stage (pt.apply.<column>(drop=True)), or run without "
                 "save_dir"
             )

@@ -590,7 +590,7 @@ class Results:
         significance: float = 0.05,
         pairs: bool = False,
     ) -> Table:
-        checks.integer("a table's digits", digits, rule="be at least 1")
+        checks.integer("digits", digits)
         if baseline is None and self._named:
             baseline = self.baseline
         if baseline is not None:

@@ -194,8 +194,8 @@ def Experiment(
     if engine.deferred:
         due = len(engine.tree.ends) * len(engine.topics.qids)
         raise DeferredError(
-            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for a batch "
-            "of prompts; run again after reading its answers"
+            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
+            "of a batch; run again after reading them"
         )
     results = _results(*prepared, cells, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
@@ -251,7 +251,7 @@ def _prepare(
     chosen = _baseline(baseline, order)
     for name, value in (("threads", threads), ("batch_size", batch_size)):
         if value is not None:
-            checks.integer(name, value, "Experiment", rule=checks.FROM_1)
+            checks.integer(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
         qrels = uncoded(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:
@@ -351,7 +351,8 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
         systems = [systems] if isinstance(systems, pd.DataFrame) else systems
         if names is not None and len(names) != len(systems):
             raise ParameterError(
-                f"Experiment: expected {len(systems)} names, one per system, got {len(names)}"
+                f"Experiment: `names` must have one name per system ({len(systems)}), got "
+                f"{len(names)}"
             )
         labels = [_label(system) for system in systems] if names is None else map(str, names)
         pairs = list(zip(labels, systems, strict=True))
@@ -365,7 +366,7 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
     duplicates = [name for i, (name, _) in enumerate(pairs) if name in [n for n, _ in pairs[:i]]]
     if duplicates:
         raise ParameterError(
-            f"Experiment: duplicate system {duplicates[0]!r}; pass names=[...] or a dict"
+            f"Experiment: duplicate system {duplicates[0]!r}; pass `names` or a dict"
         )
     by_name = dict(pairs)
     for name, system in pairs:
@@ -419,7 +420,7 @@ def _warn_of_changes(store: Store, name: str, node: Node) -> None:
     more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
     warnings.warn(
         f"system {name!r} differs from the stored system of this name "
-        f"({'; '.join(changes[:5])}{more}); it is run again, and the stored results are kept",
+        f"({'; '.join(changes[:5])}{more}); it runs again, and the stored results are kept",
         DataWarning,
         stacklevel=3,
     )
@@ -433,8 +434,8 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     if len(failures) == total:
         raise StageError(f"Experiment: {summary}")
     warnings.warn(
-        f"Experiment: {summary}; they get the worst value of each measure, and the next run with "
-        "the same save_dir retries them",
+        f"Experiment: {summary}; they get the worst value, and the next run with the same "
+        "save_dir retries them",
         DataWarning,
         stacklevel=4,
     )
@@ -479,7 +480,7 @@ def open_results(
         return Results.load(path)
     frames, stages, failures = stored_systems(path)
     if not frames:
-        raise InputError(f"{path / FILE}: no system has finished a query; run the experiment again")
+        raise InputError(f"{path / FILE}: no finished queries; run the experiment again")
     qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store has no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
@@ -513,10 +514,7 @@ def _of_setting(folder: Path, setting: str | None) -> Path:
         {path.relative_to(folder).parts[1] for path in folder.glob(f"{SETTINGS}/*/**/{MEANS}")}
     )
     if setting is None and len(known) > 1:
-        raise InputError(
-            f"{folder}: results of {len(known)} settings; choose one with `setting`: "
-            + ", ".join(known)
-        )
+        raise InputError(f"{folder}: `setting` is required, one of " + ", ".join(map(repr, known)))
     if setting is None:
         return folder
     if setting not in known:
@@ -543,7 +541,7 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
             "got a file"
         )
     if not path.is_dir():
-        raise InputError(f"{folder}: the folder does not exist")
+        raise InputError(f"{folder}: no such folder")
     path = _of_setting(path, setting)
     if (path / CONFIG).exists():
         return [path]
@@ -553,8 +551,7 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
     if (path / FILE).exists():
         return [path]
     raise InputError(
-        f"{folder}: the folder has neither saved results ({CONFIG} of Results.save) nor a store "
-        f"({FILE} of Experiment(save_dir=...))"
+        f"{folder}: expected saved results ({CONFIG}) or a save_dir ({FILE}), got a folder without"
     )
 
 
@@ -569,7 +566,7 @@ def results_folder(folder: str | PathLike[str], setting: str | None = None) -> P
     if len(folders) == 1:
         return folders[0]
     raise InputError(
-        f"{folder}: {len(folders)} folders have results; give one of them: "
+        f"{folder}: expected one folder of results, got {len(folders)}; give one of "
         + ", ".join(map(str, folders))
     )
 

@@ -197,10 +197,7 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
         return value[np.argsort(query, kind="stable")], reach
     if isinstance(measure, Expectation):
         return values_of_samples(measure.inner, judged)[1], reach
-    raise ParameterError(
-        f"expected EE_D, EE_R, EE_L, EU or E(...), got {measure!r}, whose sampling variance is "
-        "unknown"
-    )
+    raise ParameterError(f"expected EE_D, EE_R, EE_L, EU or E(...), got {measure!r}")
 
 
 def _kernels(measure: Any, judged: LabeledRun) -> Callable[[IntArray], _Kernel]:

@@ -132,8 +132,8 @@ class Tuner:
         others = sorted(set(self._fold_of_topic) - {fold})
         if len(others) < 2:
             raise ParameterError(
-                f"{self.name}: a trained system requires at least three folds: one to choose for, "
-                "one to measure settings on, and one to train on"
+                f"{self.name}: a trained system requires at least three folds, to choose for, to "
+                "measure settings on and to train on"
             )
         parts = []
         for other in others:
@@ -174,7 +174,7 @@ class Tuner:
     def _make(self, settings: Settings) -> Any:
         system = self.build(**settings)
         if not hasattr(system, "transform"):
-            raise ParameterError(f"`build` must return a transformer Q -> R, got {system!r:.80}")
+            raise ParameterError(f"`build` must return a transformer, got {system!r:.80}")
         return system
 
     def _named(self, settings: Settings) -> AbstractContextManager[None]:
@@ -197,7 +197,7 @@ def as_folds(
     if isinstance(split, Mapping):
         missing = [qid for qid in qids if qid not in split]
         if missing:
-            raise InputError(f"{where}: topics missing from `folds`: {format_list(missing)}")
+            raise InputError(f"{where}: missing topics in `folds`: {format_list(missing)}")
         fold_of = {qid: int(split[qid]) for qid in qids}
         if len(set(fold_of.values())) < 2:
             raise ParameterError(f"{where}: `folds` must have at least two folds")
@@ -227,7 +227,7 @@ def combinations(grid: Grid, where: str) -> list[Settings]:
             if settings:
                 settings_by_repr.setdefault(repr(sorted(settings.items(), key=str)), settings)
     if not settings_by_repr:
-        raise ParameterError(f"{where}: the grid is empty; pass e.g. {{'alpha': [1, 2, 4]}}")
+        raise ParameterError(f"{where}: a grid must not be empty; pass e.g. {{'alpha': [1, 2, 4]}}")
     return list(settings_by_repr.values())
 
 
@@ -348,7 +348,7 @@ def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
     kinds = [parameter.kind for parameter in signature.parameters.values()]
     for name in dict.fromkeys(name for names in settings for name in names):
         if name not in signature.parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise NotFoundError("setting of build", name, signature.parameters)
+            raise NotFoundError("parameter of `build`:", name, signature.parameters)
     try:
         signature.bind()
     except TypeError:

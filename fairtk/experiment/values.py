@@ -42,6 +42,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
 from fairtk.frames.ids import as_strings
+from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
 from fairtk.measures.parsing import check_names
@@ -191,22 +192,19 @@ class Evaluation:
         if not self.measures:
             return
         if qrels is None:
-            raise InputError("Experiment: measures require labels: pass `qrels`, or a dataset")
+            raise InputError("Experiment: `qrels` (or a dataset) are required for measures")
         require_columns(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
         judged = dict.fromkeys(labels[QID].unique().tolist())
         labels = labels[labels[QID].isin(set(qids))]
         if labels.empty:
-            raise InputError(
-                "Experiment: no query of the topics is in the qrels (topics: "
-                f"{format_list(qids[:1])}; qrels: {format_list(list(judged)[:1])})"
-            )
+            raise InputError(f"Experiment: {no_common_query('topics', qids, judged)}")
         self.qids = [qid for qid in qids if qid in judged]
         if len(self.qids) < len(qids):
             missing = [qid for qid in qids if qid not in judged]
             warnings.warn(
-                f"Experiment: {len(missing)} of {len(qids)} topics have no labels and are not "
-                f"measured ({format_list(missing)}); filter_by_qrels=True does not run them",
+                f"Experiment: {len(missing)} of {len(qids)} topics ({format_list(missing)}) have "
+                "no labels and are not measured; use filter_by_qrels=True not to run them",
                 DataWarning,
                 stacklevel=2,
             )

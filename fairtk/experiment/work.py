@@ -296,13 +296,13 @@ def _stage_parts(
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
     unknown = notes.keys() - set(qids)
     if unknown:
-        raise InputError(f"{name} returned notes for unknown qid {min(unknown)!r}")
+        raise InputError(f"{name}: unknown qid {min(unknown)!r} in its notes")
     texts = {}
     for qid, note in notes.items():
         try:
             texts[qid] = json.dumps(note, ensure_ascii=False)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name}: the note of qid {qid!r} is not JSON ({error})") from None
+            raise InputError(f"{name}: the note of qid {qid!r} must be JSON ({error})") from None
     return texts
 
 
@@ -371,7 +371,7 @@ def _ordered(
     index = _query_indices(frame, qids)
     if (index < 0).any():
         unknown = frame[QID].iloc[int(np.argmin(index))]
-        raise InputError(f"{name} returned unknown qid {unknown!r}, which is not in its input")
+        raise InputError(f"{name} must return the queries of its input, got qid {unknown!r}")
     sizes = np.bincount(index, minlength=len(qids)).tolist()
     return _sorted_by(frame, index), list(zip(qids, sizes, strict=True))
 

@@ -356,7 +356,7 @@ class Bounded:
     worst: FloatArray
     worst_normalized: FloatArray | float
     flat: float = np.nan
-    why: str = "its two bounds are equal"
+    why: str = "lower and upper bound are equal"
 
     def normalized(self) -> FloatArray:
         """Return (value - lower) / (upper - lower); `flat` if the two bounds are equal."""
@@ -378,7 +378,7 @@ class Bounded:
         worst: FloatArray,
         ends: tuple[float, float],
         flat: float = np.nan,
-        why: str = "its two bounds are equal",
+        why: str = "lower and upper bound are equal",
         farthest: FloatArray | None = None,
     ) -> Bounded:
         """Return values normalized by the bounds of published code, which may not hold.

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fairtk.errors import ColumnError, InputError, such_rows
+from fairtk.errors import ColumnError, InputError, such
 from fairtk.frames.columns import (
     DOCNO,
     EXPOSURE,
@@ -204,8 +204,9 @@ def _given(data: Any, value: str, where: str) -> Any:
     if isinstance(data, Mapping) and (frame.empty or value == LABEL):
         empty = [qid for qid, docs in data.items() if not docs]
         if empty:
-            such = f"{len(empty)} such {'query' if len(empty) == 1 else 'queries'}"
-            raise InputError(f"{where}: qid {empty[0]!r} has no documents ({such})")
+            raise InputError(
+                f"{where}: qid {empty[0]!r} has no documents ({such(len(empty), 'query')})"
+            )
     if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
         raise ColumnError(f"{where}: {message}")
     return frame
@@ -231,7 +232,7 @@ def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
         row = qrels.iloc[rows[0]]
         raise ColumnError(
             f"{where}: qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno "
-            f"{row[DOCNO]!r}; {such_rows(len(rows))}) and the run has only integers, so they "
+            f"{row[DOCNO]!r}; {such(len(rows))}) and the run has only integers, so they "
             f"seem to be swapped{_REMEDY}"
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.errors import ColumnError
+from fairtk.errors import ColumnError, format_list, missing_columns
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -81,8 +81,8 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     for theirs, ours in _FROM_IR_MEASURES.items():
         if theirs in frame.columns and ours in frame.columns:
             raise ColumnError(
-                f"{where}: the columns {ours!r} (PyTerrier) and {theirs!r} (ir_measures) have the "
-                "same meaning; drop one of them"
+                f"{where}: duplicate column: {ours!r} (PyTerrier) and {theirs!r} (ir_measures) "
+                "have the same meaning; drop one"
             )
     return frame.rename(columns=_FROM_IR_MEASURES)
 
@@ -99,8 +99,8 @@ def plain_columns(frame: Any, where: str) -> None:
             "frame.columns = frame.columns.get_level_values(0)"
         )
     if not frame.columns.is_unique:
-        twice = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
-        raise ColumnError(f"{where}: duplicate columns {twice}; drop or rename one")
+        twice = frame.columns[frame.columns.duplicated()]
+        raise ColumnError(f"{where}: duplicate column {twice[0]!r}; drop or rename one")
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
@@ -110,8 +110,8 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> 
     missing = [c for c in needed if c not in frame.columns]
     if missing:
         raise ColumnError(
-            f"{where}: expected the columns {needed}; missing: {missing}, got "
-            f"{list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
+            f"{where}: {missing_columns(missing, format_list(needed, 9), frame.columns)}"
+            + (_GOLD if GOLD_ANSWER in missing else "")
         )
 
 
@@ -119,9 +119,9 @@ def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
     """Raise a `ColumnError` if a frame has subsets of rankings."""
     if SUBSET in frame.columns:
         raise ColumnError(
-            f"{where}: expected rankings, got subsets of rankings (column {SUBSET!r}); compute "
-            "credit from their answers with fairtk.credit.from_answers, or put Subsets directly "
-            "before the generator"
+            f"{where}: expected rankings, got subsets of rankings (column {SUBSET!r}); put Subsets "
+            "directly before the generator, or compute credit from the answers with "
+            "fairtk.credit.from_answers"
         )
 
 

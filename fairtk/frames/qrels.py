@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import UnmatchedWarning, warn
+from fairtk.errors import UnmatchedWarning, format_list, warn
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
@@ -191,6 +191,14 @@ def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, A
     return strange < SHARE * len(useful)
 
 
+def no_common_query(what: str, qids: Iterable[Any], labeled: Iterable[Any]) -> str:
+    """Return the message that a run, or other data with queries, and qrels do not fit together."""
+    return (
+        f"no query in common with the qrels ({what}: {format_list(qids, 3)}; qrels: "
+        f"{format_list(labeled, 3)})"
+    )
+
+
 def warn_of_unmatched(
     qrels: Qrels, queries: Ids, documents: Callable[[int], Any] | None, where: str
 ) -> None:
@@ -208,9 +216,8 @@ def warn_of_unmatched(
     index = qrels.queries.find(queries)
     if len(qrels) and queries.size and (index < 0).all():
         warn(
-            f"{where}: run and qrels have no query in common, so all {len(qrels.qids)} queries of "
-            f"the qrels count as missing; the run has qid {queries.text[0]!r}, the qrels have qid "
-            f"{qrels.qids[0]!r}",
+            f"{where}: {no_common_query('run', queries.text, qrels.qids)}; all {len(qrels.qids)} "
+            "queries of the qrels count as missing",
             UnmatchedWarning,
         )
     if documents is None or not {DOCNO, LABEL} <= {*qrels.frame.columns}:
@@ -232,9 +239,8 @@ def warn_of_unmatched(
     rows = qrels.rows_of(q)
     label = rows[qrels.labels[rows] > 0][0]
     warn(
-        f"{where}: for {len(strange)} of the {len(counted)} queries with useful documents and "
-        "results, no retrieved document is judged; check that qrels and run use the same docnos. "
-        f"For qid {qrels.qids[q]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the "
-        f"run has docno {next(iter(documents(i)))!r}",
+        f"{where}: no retrieved document is judged for {len(strange)} of {len(counted)} queries "
+        f"(qid {qrels.qids[q]!r}: docno {next(iter(documents(i)))!r} in the run, "
+        f"{qrels.docnos[qrels.doc[label]]!r} in the qrels); check that both use the same docnos",
         UnmatchedWarning,
     )

@@ -38,9 +38,8 @@ from fairtk.frames.schema import (
 )
 
 LOST_SAMPLES = (
-    "keep its column 'sample', which is lost when PyTerrier or ir_measures read TREC files: read "
-    "them with fairtk.io.read_run, pass save_format=fairtk.io.save_format to pt.Experiment, or "
-    "use fairtk.Experiment"
+    "keep its column 'sample' (read TREC files with fairtk.io.read_run, or pass "
+    "save_format=fairtk.io.save_format to pt.Experiment)"
 )
 """How to fix a run without its column ``sample``."""
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
+from fairtk.errors import ColumnError, DuplicateError, InputError, such
 from fairtk.frames.columns import (
     CREDIT,
     DOCNO,
@@ -70,7 +70,7 @@ def problem_text(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> 
             values.append(f"{name} {short_repr(frame[name].iloc[row], name != SAMPLE)}")
     ids = ", ".join(values) or f"row {row}"
     remedy = problem.remedy and f"; {problem.remedy}"
-    return f"{problem.message} ({ids}; {such_rows(len(problem.rows))}){before}{remedy}"
+    return f"{problem.message} ({ids}; {such(len(problem.rows))}){before}{remedy}"
 
 
 def refuse_in(where: str, problem: RowProblem, frame: pd.DataFrame | None = None) -> NoReturn:
@@ -93,7 +93,7 @@ def short_repr(value: Any, as_text: bool = False) -> str:
 # Ids -------------------------------------------------------------------------------------------
 
 _REMEDIES = {
-    float | np.floating: "1.0 and 1 are two texts; convert the column with .astype(int)",
+    float | np.floating: "convert the column with .astype(int)",
     bytes: "decode the column with .str.decode('utf-8')",
     list | np.ndarray: "split the row with DataFrame.explode",
 }
@@ -133,7 +133,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     if wrong:
         rows = np.flatnonzero(np.isin(codes, wrong))
         value = column.iloc[int(rows[0])]
-        message = f"{name} must be text or a whole number, got {short_repr(value)}"
+        message = f"{name} must be text or an integer, got {short_repr(value)}"
         fitting = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
         remedy = next(fitting, "convert the column with .astype(str)")
         refuse(RowProblem(rows, f"{message} ({type(value).__name__})", remedy=remedy))
@@ -141,7 +141,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     alike = pd.Series(texts, dtype=object).duplicated(keep=False).to_numpy()
     if alike.any():
         kinds = sorted({type(value).__name__ for value in np.asarray(values)[alike]})
-        message = f"{name} {texts[alike][0]!r} occurs with several types ({', '.join(kinds)})"
+        message = f"{name} {texts[alike][0]!r} must have one type, got {', '.join(kinds)}"
         remedy = "convert the column with .astype(str)"
         refuse(RowProblem(np.flatnonzero(alike[codes]), message, remedy=remedy))
     return codes.astype(np.int64, copy=False), Ids(texts)
@@ -206,7 +206,7 @@ INTEGER = NumberRule("an integer", is_whole=True, limit=LIMIT)
 NUMBERS = {
     SCORE: FINITE._replace(remedy="drop these rows or fix the retriever"),
     LABEL: NumberRule(
-        "a finite number below 2^53", limit=LIMIT, remedy="leave out unlabeled documents"
+        "a finite number below 2^53", limit=LIMIT, remedy="omit documents without a label"
     ),
     RANK: INTEGER,
     SAMPLE: NumberRule("an integer from 0", is_whole=True, lowest=0, limit=LIMIT),
@@ -320,7 +320,7 @@ def check_order(
     if len(later):
         row = later[0]
         message = (
-            f"ranks disagree with scores: rank {rank[row]} has score {score[row] + 0.0:g}, above "
-            f"the {score[row - 1] + 0.0:g} of rank {rank[row - 1]}"
+            f"ranks disagree with scores: score {score[row] + 0.0:g} at rank {rank[row]} is above "
+            f"score {score[row - 1] + 0.0:g} at rank {rank[row - 1]}"
         )
         refuse(RowProblem(rows[later], message, check="order", remedy=remedy))

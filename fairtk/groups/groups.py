@@ -23,12 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display.tables import frame_html
 from fairtk.errors import (
     DuplicateError,
     FormatError,
     InputError,
     ParameterError,
+    did_you_mean,
     format_list,
 )
 from fairtk.frames import (
@@ -114,8 +116,8 @@ _MOST_ENTRIES = 50_000_000
 def _check_size(space: LevelSpace, count: int) -> None:
     if count > _MOST_ENTRIES:
         raise InputError(
-            f"the documents have {count} combinations of levels of {space.title!r}; cross fewer "
-            "attributes, or use unlabeled='drop'"
+            f"expected at most {_MOST_ENTRIES} combinations of documents and levels of "
+            f"{space.title!r}, got {count}; cross fewer attributes, or use unlabeled='drop'"
         )
 
 
@@ -286,7 +288,8 @@ class Groups(EqualByContent):
         space = self.space
         if space.crossed:
             raise InputError(
-                f"cannot write the crossed attributes {self.name!r}; write each of .attributes"
+                f"expected one attribute, got the crossed attributes {self.name!r}; write each of "
+                "its .attributes"
             )
         rows, levels, unknown = SparseRows(self.matrices[0]), space.levels[0], space.unknown[0]
         note: dict[str, Any] = {}
@@ -368,12 +371,11 @@ class Groups(EqualByContent):
             InputError: a document is missing from an attribute without an unknown level
                 (``"unknown"``), or there are too many combinations of levels (``"uniform"``).
         """
-        if unlabeled not in UNLABELED:
-            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}, got {unlabeled!r}")
+        checks.choice("unlabeled", unlabeled, UNLABELED)
         if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
-                f"unlabeled='bounds' needs one attribute, but {self.space.title!r} is crossed; "
-                "measure its attributes one by one"
+                f"unlabeled='bounds' requires one attribute, got the crossed attributes "
+                f"{self.space.title!r}; measure them one by one"
             )
         names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
         rows = self._rows(names)
@@ -411,8 +413,8 @@ class Groups(EqualByContent):
         to, share = 1 - known, absent.astype(np.float64)
         if unlabeled == "unknown" and absent.any() and known.all():
             raise InputError(
-                f"unlabeled='unknown': docno {str(docnos[absent.argmax()])!r} has no row in "
-                f"{name!r}, which has no unknown level; use unlabeled='drop' or 'uniform'"
+                f"unlabeled='unknown' requires an unknown level in {name!r}, because docno "
+                f"{str(docnos[absent.argmax()])!r} has no group; use unlabeled='drop' or 'uniform'"
             )
         if unlabeled != "unknown":
             named = part.weight * known[part.level]
@@ -422,7 +424,7 @@ class Groups(EqualByContent):
             return part
         if unlabeled == "uniform":
             if not known.any():
-                raise InputError(f"unlabeled='uniform': {name!r} has no known level")
+                raise InputError(f"unlabeled='uniform' requires a known level in {name!r}")
             _check_size(self.space, int((share > 0).sum() * known.sum()))
             to, share = known, share / known.sum()
         return SparseRows(
@@ -484,7 +486,7 @@ class Groups(EqualByContent):
         for (name, left), (other_name, right) in product(*pairs):
             if not _share_a_document(left, right):
                 raise InputError(
-                    f"the attributes {name!r} and {other_name!r} have no documents in common "
+                    f"the attributes {name!r} and {other_name!r} have no document in common "
                     f"({_example(left)} and {_example(right)}); check that both use the same "
                     "docnos"
                 )
@@ -593,8 +595,7 @@ def groups_of_frame(
 ) -> Groups:
     """Return the groups in a frame; see `fairtk.Groups.from_frame`."""
     where = f"Groups {name!r}"
-    if split not in SPLITS:
-        raise ParameterError(f"{where}: split must be 'count' or 'equal', got {split!r}")
+    checks.choice("split", split, SPLITS, where)
     require_columns(frame, [DOCNO, GROUP], where)
     refuse = refuse or partial(refuse_in, where, frame=frame)
     row, documents = _documents(frame[DOCNO], refuse)
@@ -655,7 +656,7 @@ def _levels(
     if (codes < 0).any():
         if unknown is None:
             missing = np.flatnonzero(codes < 0)
-            refuse(RowProblem(missing, "the group is missing and unknown=None"))
+            refuse(RowProblem(missing, "group is missing", remedy="use unknown='@UNKNOWN'"))
         if unknown not in names:
             names.append(unknown)
         codes[codes < 0] = names.index(unknown)
@@ -669,25 +670,32 @@ def _levels(
         raise DuplicateError(f"{where}: duplicate level {twice!r}")
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
-    message = f"group {{}} is not one of the levels {format_list(order, 40)}"
-    indices = level_indices(codes, names, order, message, refuse)
+    indices = level_indices(codes, names, order, "", refuse)
     if not order:
         raise InputError(f"{where}: no levels; pass rows or levels=")
     return order, indices
 
 
+def known_levels(levels: Sequence[str]) -> str:
+    """Return the end of a message about an unknown level."""
+    return (
+        f"known: {format_list(levels, 40)} (Groups.from_frame(..., levels=...) adds levels without "
+        "documents)"
+    )
+
+
 def level_indices(
-    codes: IntArray, names: list[str], levels: Sequence[str], message: str, refuse: Refuse
+    codes: IntArray, names: list[str], levels: Sequence[str], of: str, refuse: Refuse
 ) -> IntArray:
     """Return the index in `levels` of each row's level; `codes` are indices into `names`.
 
-    Refuse a name that is not one of the levels; it replaces ``{}`` in the message.
+    Refuse a name that is not one of the levels; `of` follows it in the message.
     """
     indices = pd.Index(levels, dtype=object).get_indexer(names)
     if (indices < 0).any():
         code = int(np.flatnonzero(indices < 0)[0])
-        text = message.replace("{}", repr(names[code]), 1)
-        refuse(RowProblem(np.flatnonzero(codes == code), text))
+        text = f"unknown level {names[code]!r}{of}"
+        refuse(RowProblem(np.flatnonzero(codes == code), text, remedy=known_levels(levels)))
     return np.asarray(indices[codes], dtype=np.int64)
 
 
@@ -734,7 +742,7 @@ def _frame_from_docs(
     for doc in dataset.docs_iter():
         if not hasattr(doc, field):
             fields = getattr(doc, "_fields", ())
-            raise InputError(f"unknown field {field!r}; the documents have {list(fields)}")
+            raise InputError(f"unknown field {field!r}{did_you_mean(field, fields)}")
         if doc.doc_id not in seen:
             counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
             seen[doc.doc_id] = counts or {unknown: 1.0}
@@ -788,7 +796,7 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         InputError: the groups or the run are invalid.
     """
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
-        raise InputError("coverage: expected Groups, got a DataFrame; write coverage(groups, run)")
+        raise InputError("coverage: expected Groups, got a run; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)

@@ -23,6 +23,7 @@ from fairtk.errors import (
     ParameterError,
     did_you_mean,
     format_list,
+    missing_columns,
     warn,
 )
 from fairtk.exposure import TREC
@@ -58,6 +59,7 @@ from fairtk.groups.distances import (
 )
 from fairtk.groups.groups import (
     Groups,
+    known_levels,
     level_indices,
     level_order,
     weights_of,
@@ -116,15 +118,15 @@ def _backgrounds_by_attribute(
     if not nested:
         if space.crossed:
             raise ParameterError(
-                f"the attributes {list(space.names)} are crossed: background must map an "
-                "attribute to its shares, e.g. {'gender': {'female': 0.5, 'male': 0.5}}"
+                f"background must map each of the attributes {format_list(space.names)} to its "
+                "shares, e.g. {'gender': {'female': 0.5, 'male': 0.5}}"
             )
         items = {space.names[0]: items}
     result: dict[str, Mapping[str, float]] = {}
     for name, shares in items.items():
         if name not in space.names:
             raise InputError(
-                f"background: unknown attribute {name!r}, expected one of {list(space.names)}"
+                f"background: unknown attribute {name!r}{did_you_mean(name, space.names)}"
             )
         if not isinstance(shares, Mapping | pd.Series):
             raise ParameterError(f"background: {name!r} must map levels to shares")
@@ -138,8 +140,8 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     unknown_levels = [level for level in shares if level not in levels]
     if unknown_levels:
         raise InputError(
-            f"background of {name!r}: unknown level {format_list(unknown_levels)}; the groups have "
-            f"{_only(levels)}"
+            f"background of {name!r}: unknown level {format_list(unknown_levels)}; "
+            f"{known_levels(levels)}"
         )
     for level, share in shares.items():
         if not np.isfinite(share) or share < 0:
@@ -150,7 +152,8 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     unknown = space.unknown[attribute]
     if unknown >= 0 and result[unknown] > 0:
         raise InputError(
-            f"background of {name!r}: the unknown level {levels[unknown]!r} must have no share"
+            f"background of {name!r}: the share of the unknown level {levels[unknown]!r} must be "
+            f"0, got {result[unknown]}"
         )
     if abs(result.sum() - 1) > 1e-6:
         raise InputError(f"background of {name!r}: the shares must sum to 1, got {result.sum():g}")
@@ -158,14 +161,6 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     if unknown >= 0:
         result[unknown] = 1.0
     return result
-
-
-def _only(levels: Sequence[str]) -> str:
-    """Return the levels for a message about an unknown level."""
-    return (
-        f"{format_list(levels, 40)} (to add levels without a document, pass levels= when you make "
-        "the groups)"
-    )
 
 
 def background(name: str) -> pd.Series:
@@ -221,8 +216,8 @@ def _grades_of_work(
     if unknown:
         docno = series.index[series == unknown[0]][0]
         raise InputError(
-            f"Target.from_work_needed: unknown class {unknown[0]!r} of docno {str(docno)!r}; "
-            f"known: {list(order)}"
+            f"Target.from_work_needed: unknown class {unknown[0]!r} of docno {str(docno)!r}"
+            f"{did_you_mean(str(unknown[0]), order)}"
         )
     classed = pd.Index(as_strings(series.index), dtype=object)
     if classed.has_duplicates:
@@ -279,7 +274,7 @@ class Target(EqualByContent):
         for index in range(len(space.names)):
             share = np.ones(space.shape[index]) if unknown else space.known_levels(index)
             if not share.any():
-                raise InputError(f"Target.uniform: {space.names[index]!r} has no known level")
+                raise InputError(f"Target.uniform requires a known level in {space.names[index]!r}")
             shares.append(share / share.sum())
         name = UNIFORM if unknown or max(space.unknown) < 0 else f"{UNIFORM}-known"
         return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)
@@ -496,8 +491,8 @@ class Target(EqualByContent):
             return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
             raise InputError(
-                f"{where}: labels are required for the target {source!r}; give `qrels` and "
-                "`target='relevance'` (not in a measure), or Target.from_qrels(qrels, groups)"
+                f"{where}: `qrels` are required for the target {source!r}; give them with "
+                "`target='relevance'`, not in a measure, or use Target.from_qrels(qrels, groups)"
             )
         return cls.from_qrels(qrels, groups)
 
@@ -509,7 +504,7 @@ class Target(EqualByContent):
             row, ids = check_ids(frame[QID], QID, refuse)
             qids = ids.text
         if not len(frame):
-            raise InputError("Target: no rows, so the weights sum to 0; give each level a weight")
+            raise InputError("Target: no rows; give each level a weight")
         space, level = _numbered(frame, columns, groups, refuse)
         weight = weights_of(frame, refuse)
         check_unique(row, level, "duplicate level", refuse)
@@ -520,7 +515,7 @@ class Target(EqualByContent):
             rows = np.flatnonzero(row == wrong[0])
             query = "" if qids is None else f" of qid {qids[wrong[0]]!r}"
             message = f"the weights{query} must sum to 1, got {total[wrong[0]]:.8g}"
-            remedy = "Target.population divides counts by their sum"
+            remedy = "divide counts by their sum"
             refuse(RowProblem(rows, message, remedy=remedy))
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
@@ -560,8 +555,9 @@ class Target(EqualByContent):
         if isinstance(rows, FactoredRows):
             if not rows.is_product:
                 raise InputError(
-                    f"the target over {list(ours.names)} has other levels, or attributes in "
-                    f"another order, than {list(space.names)}; make it from these groups"
+                    f"the target over {format_list(ours.names)} must have the levels and the order "
+                    f"of attributes of the groups {format_list(space.names)}; make the target from "
+                    "these groups"
                 )
             shares = [np.zeros(n) for n in space.shape]
             for i, j in enumerate(indices):
@@ -653,7 +649,7 @@ def _shares_of_levels(
         names = list(groups.space.names) if groups is not None and None in names else names
         parts = list(zip(*items, strict=True))
         if len(parts) != len(names) or None in names:
-            raise InputError(f"{where}: the index levels of the series must be named as attributes")
+            raise InputError(f"{where}: the index levels of the series must have attribute names")
         frame = pd.DataFrame({n: [str(v) for v in p] for n, p in zip(names, parts, strict=True)})
     else:
         frame = pd.DataFrame({GROUP: [str(v) for v in items]})
@@ -666,8 +662,8 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
         return [0]
     if sorted(ours.names) != sorted(space.names):
         raise InputError(
-            f"the attributes of target and groups differ: {list(ours.names)} and "
-            f"{list(space.names)}"
+            f"target and groups must have the same attributes, got {format_list(ours.names)} and "
+            f"{format_list(space.names)}"
         )
     return [space.attribute_index(name) for name in ours.names]
 
@@ -677,31 +673,31 @@ def _refuse(is_missing: BoolArray, ours: LevelSpace, place: int, space: LevelSpa
         names = [ours.levels[place][i] for i in np.flatnonzero(is_missing)]
         index = _matched(ours, space)[place]
         raise InputError(
-            f"the target has weight on {format_list(names)}, which are not in the groups; levels "
-            f"of {space.names[index]!r}: {_only(space.levels[index])}"
+            f"unknown level {format_list(names)} of {space.names[index]!r} in the target; "
+            f"{known_levels(space.levels[index])}"
         )
 
 
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
-        raise ColumnError(f"{where}: missing column {WEIGHT!r}, got {list(frame.columns)}")
+        expected = format_list([*(columns or [GROUP]), WEIGHT], 9)
+        raise ColumnError(f"{where}: {missing_columns([WEIGHT], expected, frame.columns)}")
     if groups is None:
         if GROUP in columns:
             return [GROUP]
         if not columns:
-            raise ColumnError(f"{where}: missing column {GROUP!r}, got {list(frame.columns)}")
+            expected = format_list([GROUP, WEIGHT])
+            raise ColumnError(f"{where}: {missing_columns([GROUP], expected, frame.columns)}")
         return columns
     names = list(groups.space.names)
     if len(names) == 1 and GROUP in columns:
         return [GROUP]
     missing = [n for n in names if n not in columns]
     if missing:
-        needed = f"{GROUP!r}" if len(names) == 1 else f"{names}"
-        raise ColumnError(
-            f"{where}: expected the columns {needed} for the groups {groups.name!r}, got "
-            f"{list(frame.columns)}"
-        )
+        needed = [GROUP] if len(names) == 1 else missing
+        expected = f"{format_list([GROUP] if len(names) == 1 else names, 9)} for {groups.name!r}"
+        raise ColumnError(f"{where}: {missing_columns(needed, expected, frame.columns)}")
     return names
 
 
@@ -722,10 +718,7 @@ def _numbered(
         space = LevelSpace(tuple(columns), levels, unknown)
     number = np.zeros(len(frame), dtype=np.int64)
     for index, (codes, names) in enumerate(coded):
-        message = (
-            f"unknown level {{}} of {space.names[index]!r}; the groups have "
-            f"{_only(space.levels[index])}"
-        )
-        own = level_indices(codes, names, space.levels[index], message, refuse)
+        of = f" of {space.names[index]!r}"
+        own = level_indices(codes, names, space.levels[index], of, refuse)
         number += own * space.strides[index]
     return space, number

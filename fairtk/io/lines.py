@@ -335,13 +335,13 @@ def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
         raw = Path(path).open("rb")  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:  # ValueError: an invalid file name
-        reason = _REASONS.get(type(error), f"this file cannot be opened ({error})")
+        reason = _REASONS.get(type(error), f"cannot open the file ({error})")
         raise InputError(f"{path}: {reason}") from None
     with raw:
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
             raise InputError(
-                f"{path}: this is a pipe or a device, which can be read only once; save its "
-                "content to a file first"
+                f"{path}: expected a file, got a pipe or device, which can be read only once; "
+                "save its content to a file"
             )
         yield raw
 
@@ -392,16 +392,16 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError:
-        reason = "a string has an unpaired surrogate, \\ud800 to \\udfff"
+        reason = "unpaired surrogate, \\ud800 to \\udfff, in a string"
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at character {error.colno - 1}"
         line = None if line is None else line + error.lineno - 1
     except RecursionError:
-        reason = "it is nested too deep"
+        reason = "nested too deep"
     except FormatError as error:
         reason = error.reason
     except ValueError:
-        reason = "it has a number with thousands of digits"
+        reason = "a number with thousands of digits"
     raise FormatError(f"invalid JSON ({reason})", path=path, line=line)
 
 

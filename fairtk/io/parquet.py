@@ -50,8 +50,8 @@ def read_parquet(
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # damaged files raise many kinds of errors, some from C++
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise FormatError(f"broken Parquet file ({reason}); create it again", path=path) from None
+        reason = " ".join((str(error) or type(error).__name__).split())[:200]
+        raise FormatError(f"invalid Parquet file ({reason}); write it again", path=path) from None
     if not isinstance(note, dict):
         raise FormatError("the note of this file must be a JSON object", path=path)
     return frame, note

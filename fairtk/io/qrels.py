@@ -180,7 +180,9 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     twice = distinct[distinct.duplicated(keys)]
     if len(twice):
         where = ", ".join(f"{k} {twice[k].iloc[0]!r}" for k in keys)
-        raise InputError(f"write_answers: got two different answers for one ranking ({where})")
+        raise InputError(
+            f"write_answers: expected one answer per ranking, got two different answers ({where})"
+        )
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
     write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
 
@@ -200,11 +202,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:
-            raise InputError(f"{where}: the answers are of a sampled run, this run is unsampled")
+            raise InputError(f"{where}: expected one answer per query, got answers of samples")
     elif SAMPLE in keys and SAMPLE not in answers.columns:
         if run[SAMPLE].nunique() > 1:
             raise InputError(
-                f"{where}: the run is sampled, so the answers must have the column 'sample'"
+                f"{where}: missing column 'sample', which answers of a sampled run require"
             )
         keys = [QID]
     merged = run.drop(columns=QANSWER, errors="ignore").merge(
@@ -214,8 +216,8 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
     if len(missing):
         rankings = format_list(missing[keys].itertuples(index=False, name=None), 3)
         raise InputError(
-            f"{where}: no answer for {len(missing)} rankings of the run: {rankings} "
-            f"({', '.join(keys)})"
+            f"{where}: missing answers for {len(missing)} rankings of the run "
+            f"({', '.join(keys)}: {rankings})"
         )
     return merged
 
@@ -274,7 +276,7 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
         tail = "".join(near[1:]) if near[1] else ""
         raise InputError(f"{name}: no such file or dataset{tail}") from None
     if not dataset.has_qrels():
-        raise InputError(f"{name}: this dataset has no qrels")
+        raise InputError(f"{name}: the dataset has no qrels")
     return labels_of(dataset)
 
 

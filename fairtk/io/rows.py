@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, format_list
+from fairtk.errors import FormatError, InputError, format_list, missing_columns
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
 from fairtk.frames.accepted import column_of, swapped
 from fairtk.frames.ids import are_ids, categories, flaw_of
@@ -90,10 +90,8 @@ class Rows:
         """Raise a `FormatError` if a column is missing or the header is repeated."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
-            message = (
-                f"expected {what} (columns {format_list(columns, 9)}); missing: "
-                f"{format_list(missing, 9)}, got {format_list(self.frame.columns, 12) or 'none'}"
-            )
+            expected = f"{what} with {format_list(columns, 9)}"
+            message = missing_columns(missing, expected, self.frame.columns)
             for value in {LABEL, SCORE}.intersection(missing):
                 message = swapped(self.frame.columns, value) or message
             raise FormatError(message, path=self.path, line=self.head)
@@ -222,8 +220,8 @@ def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
         wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
         if wrong:
             raise InputError(
-                f"{where}: TREC's format separates columns by spaces, so a {what} must not be "
-                f"empty or have spaces, got {format_list(wrong, 3)}{remedy}"
+                f"{where}: in TREC's format, a {what} must not be empty or have spaces, got "
+                f"{format_list(wrong, 3)}{remedy}"
             )
 
 
@@ -268,8 +266,7 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
     if first and first[0] in _QUERY and file.errors is None:
         names = " ".join(first)[:60]
         raise FormatError(
-            f"this looks like a header ({names}), but columns are missing or unknown; fix or "
-            "remove it",
+            f"invalid header ({names}): a column is missing or unknown; fix or remove this line",
             file.path,
             1,
         )
@@ -285,10 +282,9 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
 def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
     for number, line in file.lines():
         if MARK in line:
-            file.refuse("a byte order mark (U+FEFF); were files concatenated?", number)
+            file.refuse("unexpected byte order mark (U+FEFF); were files concatenated?", number)
         elif "\r" in line.removesuffix("\r\n"):
-            message = "a carriage return within a line; line ends must be \\n or \\r\\n"
-            file.refuse(message, number)
+            file.refuse(_CARRIAGE_RETURN, number)
         elif fields := fields_of(line):
             yield number, fields
 
@@ -312,7 +308,8 @@ ALIASES = {
 
 _KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
 _SEPARATOR = re.compile(r"[\t,]")
-_QUOTES = "; quote the whole field if it starts with a quote, and double the quotes inside"
+_QUOTES = "; if a field starts with a quote, quote the whole field and double the quotes inside"
+_CARRIAGE_RETURN = "unexpected carriage return within a line; lines must end with \\n or \\r\\n"
 
 
 def has_header(file: Source) -> bool:
@@ -420,8 +417,8 @@ def _explained(error: csv.Error) -> str:
     if "field limit" in text:
         return f"a field must have at most {csv.field_size_limit():,} characters{_QUOTES}"
     if "new-line" in text:
-        return "a carriage return within a line; line ends must be \\n or \\r\\n"
-    return text + _QUOTES
+        return _CARRIAGE_RETURN
+    return f"invalid quotes ({text}){_QUOTES}"
 
 
 def _read_jsonl(file: Source) -> Rows:
@@ -440,6 +437,7 @@ def _read_jsonl(file: Source) -> Rows:
             lines.append(number)
         else:
             keys = sorted(record.keys() ^ set(names))
-            file.refuse(f"expected the keys of the first line; the difference is {keys}", number)
+            message = f"expected the keys of the first line; missing or unknown: {keys}"
+            file.refuse(message, number)
     frame = pd.DataFrame({n: column_of([r[n] for r in records]) for n in names or ()})
     return Rows(frame, file.path, lines.__getitem__)

@@ -83,8 +83,8 @@ def _refuse_ranks(rows: Rows) -> None:
     alone = not frame.duplicated(["id", "seq_no"]).any()
     if alone and len(frame) > frame["id"].nunique() and bool((frame["page_id"] == rank).all()):
         raise FormatError(
-            "these look like MS MARCO's columns qid, docno, rank, not like id, seq_no, page_id of "
-            "TREC Fair Ranking; add a header (qid docno rank score) and a column of scores",
+            "expected the columns id, seq_no, page_id of TREC Fair Ranking, got qid, docno, rank "
+            "as in MS MARCO; add a header (qid docno rank score) and a column of scores",
             path=rows.path,
             line=1,
         )
@@ -128,6 +128,9 @@ Order = Literal["auto", "rank", "score"]
 _TYPES = {RANK: "int64", SCORE: "float64"}
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
+_SAMPLE_COLUMN = (
+    "the second column must be the sample (0, 1, ... or Q0, Q1, ...), or the same word in all lines"
+)
 
 
 def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
@@ -163,7 +166,7 @@ def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     checks.known("order", order, get_args(Order))
     frame = run_of(run_rows(path), order)
     if frame.empty:
-        warn(f"{path}: this run has no rows", stacklevel=2)
+        warn(f"{path}: no rows", stacklevel=2)
     return frame
 
 
@@ -241,7 +244,7 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     ranks[sorted_rows] = np.arange(len(frame)) - first
 
     remedy = (
-        "pass order='score' (as trec_eval) or order='rank' (as expeval)"
+        "use `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
         if order == "auto"
         else "the scores of this run are replaced by its ranks"
     )
@@ -309,9 +312,8 @@ def _read_samples(rows: Rows) -> None:
             rows.refuse_if(
                 odd[codes],
                 SAMPLE,
-                f"sampled and unsampled rows are mixed: got {{}} here, "
-                f"{short_repr(words[0])} above; the second column must have integers, "
-                "Q and an integer, or one constant word",
+                f"sampled and unsampled rows are mixed: got {{}} after {short_repr(words[0])}; "
+                f"{_SAMPLE_COLUMN}",
                 "samples",
             )
         if fits.all() and (start == 0 or len(words) > 1):
@@ -321,8 +323,7 @@ def _read_samples(rows: Rows) -> None:
     rows.refuse_if(
         codes != 0,
         SAMPLE,
-        "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
-        f"word, got {{}} after {short_repr(words[0]) if words else ''}",
+        f"got {{}} after {short_repr(words[0]) if words else ''}; {_SAMPLE_COLUMN}",
         "samples",
     )
     rows.frame = rows.frame.drop(columns=SAMPLE)

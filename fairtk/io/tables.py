@@ -56,8 +56,8 @@ def write_table(
             cells = [_cell(value, quoted) for value in record]
             if any(looks_like_a_row(cell, len(names)) for cell in cells):
                 raise InputError(
-                    f"{path}: a text has lines that look like rows of this file; write .jsonl or "
-                    ".parquet"
+                    f"{path}: a text must not have lines that look like rows; write .jsonl or "
+                    ".parquet instead"
                 )
             stream.write(delimiter.join(cells) + "\n")
 

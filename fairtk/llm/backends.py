@@ -215,8 +215,7 @@ def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False
     """
     if isinstance(outputs, str | bytes):  # its characters would be taken for answers
         raise InputError(
-            f"the backend {name!r} must return a list with one answer per prompt, got the text "
-            f"{outputs[:40]!r}"
+            f"the backend {name!r} must return a list of answers, got the text {outputs[:40]!r}"
         )
     answers = [getattr(output, "text", output) for output in outputs]
     if len(answers) != expected:
@@ -254,8 +253,8 @@ def as_backend(generator: Any) -> Backend:
     generate = getattr(generator, "generate", None)
     if isinstance(generator, type) or not (callable(generate) or callable(generator)):
         raise ParameterError(
-            "backend must be an object with generate(prompts) or a function from prompts to "
-            f"answers, got {generator!r}; for the name of a model, use FlanT5(model=...)"
+            "backend must be a function from prompts to answers or an object with "
+            f"generate(prompts), got {generator!r}; for the name of a model, use FlanT5(model=...)"
         )
     if not callable(generate):
         return CallableBackend(generator)

@@ -183,7 +183,7 @@ class Budget:
     def __init__(self, max_calls: int | None, max_cost: float | None, prices: Prices) -> None:
         for name, limit in (("max_calls", max_calls), ("max_cost", max_cost)):
             if limit is not None:
-                checks.number(name, limit, "Ledger", rule="be finite and at least 0")
+                checks.number(f"`{name}`", limit, "Ledger")
         self.max_calls = max_calls
         self.max_cost = max_cost
         self.prices = prices
@@ -217,12 +217,12 @@ class Budget:
         others = self._calls - self.own.calls
         by = f", {others} of them by other processes" if others > 0 else ""
         if self.max_calls is not None and self._calls + running + 1 > self.max_calls:
-            return f"max_calls={self.max_calls} is reached ({self._calls} calls are paid{by})"
+            return f"max_calls={self.max_calls} is reached ({self._calls} calls so far{by})"
         if self.max_cost is not None and not self._price + reserved + price <= self.max_cost:
-            guesses = "; the server reports no token counts: each call counts as long as possible"
+            guesses = "; without token counts of the server, the maximum length is counted"
             return (
-                f"max_cost={self.max_cost:g} could be exceeded ({self._price:.6g} is paid{by}, and "
-                f"the next call may cost {price:.2g}{guesses * self._has_guesses})"
+                f"max_cost={self.max_cost:g} could be exceeded ({self._price:.6g} so far{by}, the "
+                f"next call may cost {price:.2g}{guesses * self._has_guesses})"
             )
         return ""
 

@@ -45,9 +45,8 @@ def require_ctranslate2(where: str) -> str:
         raise MissingExtraError("ctranslate2", "fast", where) from None
     if version.split(".")[:2] != NEEDED.split("."):
         raise ModelError(
-            f"{where} requires ctranslate2 {NEEDED}, got {version}: the converter of other "
-            "versions may scale the scores of T5 differently, which gives wrong answers (pip "
-            f"install 'ctranslate2=={NEEDED}.*')"
+            f"{where} requires ctranslate2 {NEEDED}, got {version}, which may scale the scores of "
+            f"T5 differently; run pip install 'ctranslate2=={NEEDED}.*'"
         )
     return version
 
@@ -146,9 +145,9 @@ def check_probe(translator: Any, folder: Path, name: str) -> None:
     difference = float(np.abs(np.subtract(scores, probe["scores"])).max())
     if not np.allclose(scores, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
         raise ModelError(
-            f"the log-probabilities of {name!r} differ by {difference:.2g} between CTranslate2 and "
-            f"transformers, expected at most {TOLERANCE:g}; delete {folder} to convert the model "
-            "again, or use HuggingFaceSeq2Seq"
+            f"log-probabilities of {name!r} in CTranslate2 and transformers must differ by at most "
+            f"{TOLERANCE:g}, got {difference:.2g}; delete {folder} to convert the model again, or "
+            "use HuggingFaceSeq2Seq"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ModelError, ParameterError, did_you_mean
+from fairtk.errors import InputError, ModelError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
 from fairtk.llm.backends import (
@@ -64,14 +64,11 @@ class HuggingFaceModel:
         where = type(self).__name__
         loading.require_packages(where)
         self.model, self.device = str(self.model), str(self.device)
-        if self.dtype not in DTYPES:
-            raise ParameterError(
-                f"{where}: unknown dtype {self.dtype!r}{did_you_mean(str(self.dtype), DTYPES)}"
-            )
+        checks.choice("dtype", self.dtype, DTYPES, where)
         for name in self.COUNTS:
             value = getattr(self, name)
             if value is not None or getattr(type(self), name) is not None:
-                setattr(self, name, checks.integer(name, value, where, rule=checks.FROM_1))
+                setattr(self, name, checks.integer(name, value, where))
 
     @property
     def name(self) -> str:
@@ -156,7 +153,7 @@ class HuggingFaceModel:
                 elif len(batch) == 1:
                     raise ModelError(
                         f"{self.model!r} runs out of memory on {self._device} for one prompt of "
-                        f"{lengths[batch[0]]} tokens: {remedy}"
+                        f"{lengths[batch[0]]} tokens; {remedy}"
                     )
                 else:
                     self._most = min(self._most, max(1, price // 2))
@@ -242,8 +239,7 @@ def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, dev
 
 def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
     """Return the validated temperature (a number from 0) and seed (an integer from 0)."""
-    rule = "be a number of at least 0"
-    temperature = checks.number("temperature", temperature, where, rule=rule)
+    temperature = checks.number("temperature", temperature, where)
     return temperature, checks.integer("seed", seed, where, least=0)
 
 
@@ -368,9 +364,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
         """
         if temperature and not self.samples:
-            raise ParameterError(
-                f"{type(self).__name__} does not sample: temperature must be 0, got {temperature}"
-            )
+            raise ParameterError(f"{type(self).__name__}: temperature must be 0, got {temperature}")
         if not len(prompts):
             return
         tokens = self._encode(prompts)
@@ -379,10 +373,10 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         if too_long:
             first = too_long[0]
             raise PromptLengthError(
-                f"{len(too_long)} of {len(prompts)} prompts exceed the window of {self.model!r}, "
-                f"{self.tokenizer.model_max_length} tokens (the first has {len(tokens[first])}): "
-                "truncate prompts, as fairtk.prompts does by default, or raise max_prompt_tokens "
-                "if the model supports it (T5's positions are relative)",
+                f"prompts to {self.model!r} must have at most {self.tokenizer.model_max_length} "
+                f"tokens, got {len(tokens[first])} ({len(too_long)} of {len(prompts)} are too "
+                "long); truncate prompts, as fairtk.prompts does by default, or raise "
+                "max_prompt_tokens if the model supports it, as T5 does",
                 first,
             )
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)

@@ -103,7 +103,7 @@ class Ledger:
 
     def _open(self, path: str | PathLike[str]) -> None:
         if self.offline and not Path(path).exists():
-            raise OfflineError(f"offline=True requires an existing ledger: {path} does not exist")
+            raise OfflineError(f"{path}: no such ledger, which `offline=True` requires")
         self.path = real_path(path)
         self.store = AnswerStore(Database(self.path, read_only=self.offline))
         self.claims = Claims(self.store)
@@ -217,7 +217,7 @@ class LedgerModel(ChatModel):
         inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
-                f"`max_cost` requires the price of {inner.name!r}, which is unknown: add it to "
+                f"`max_cost` requires the price of {inner.name!r}, which is unknown; add it to "
                 "`prices`, or use `max_calls`"
             )
         self.llm: ChatModel = inner
@@ -324,10 +324,9 @@ class LedgerModel(ChatModel):
             collector.take(self, calls)
             raise DeferredError(f"{len(calls)} prompts to {self.name!r} have no answer yet")
         if self.ledger.offline:
-            subject = "1 call is" if len(calls) == 1 else f"{len(calls)} calls are"
             raise OfflineError(
-                f"{subject} missing from the ledger {self.ledger.path}, the first to "
-                f"{self.name!r}: {next(iter(calls.values())).text[:80]!r}; run without `offline`"
+                f"{self.ledger.path}: missing answers of {self.name!r} to {len(calls)} prompts, "
+                f"the first {next(iter(calls.values())).text[:80]!r}; run without `offline`"
             )
 
     def _make(
@@ -376,15 +375,15 @@ class LedgerModel(ChatModel):
         refused = next((claim for claim in blocked.values() if claim.state == "refused"), None)
         if refused is not None and not refused.running:
             raise BudgetError(
-                f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
-                f"are in {self.ledger.path}; to continue, raise the limit and run again"
+                f"{refused.reason}, so the next call to {self.name!r} is not made; raise the limit "
+                f"and run again (all answers so far are in {self.ledger.path})"
             )
         folders = [claim.owner for claim in blocked.values() if claim.state == "batched"]
         if len(folders) == len(calls):
             raise DeferredError(
-                f"{len(calls)} prompts to {self.name!r} are in the batch folder {folders[0]} and "
-                "are not requested twice: read its answers (`Batches.read`, or `fairtk prompts "
-                "read`), or drop it (`Batches.drop`, or `fairtk prompts drop`)"
+                f"{len(calls)} prompts to {self.name!r} are already in the batch folder "
+                f"{folders[0]}; read its answers (`fairtk prompts read`, `Batches.read`), or drop "
+                "it (`fairtk prompts drop`, `Batches.drop`)"
             )
 
     def _wait(self, waited: float, blocked: Mapping[str, Claim]) -> float:

@@ -50,9 +50,9 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
     if folder.is_dir():
         what = f"the folder {model!r}"
     elif folder.exists():
-        raise NoModelError(f"the model {model!r} is a file: expected {NEEDED}, or a hub name")
+        raise NoModelError(f"expected {NEEDED}, or a hub name, got the file {model!r}")
     elif model.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2:
-        raise NoModelError(f"the folder {model!r} does not exist: expected {NEEDED}, or a hub name")
+        raise NoModelError(f"{model}: no such folder; expected {NEEDED}, or a hub name")
     else:
         folder = _from_hub(model, revision, pickled)
         what = f"the model {model!r} in the local cache"
@@ -87,11 +87,11 @@ def _readable(folder: Path, pickled: bool | None) -> bool:
 def _check(folder: Path, what: str, pickled: bool | None) -> None:
     """Raise an error unless the folder has a config and all weights in a permitted format."""
     if not (folder / "config.json").is_file():
-        raise NoModelError(f"{what} is not a model folder: config.json is missing in {NEEDED}")
+        raise NoModelError(f"expected {NEEDED}, got {what} without config.json")
     if _readable(folder, pickled):
         return
     if (folder / f"{WEIGHTS}.index.json").is_file():
-        raise ModelError(f"missing weight files in {what}: see the list in {WEIGHTS}.index.json")
+        raise ModelError(f"missing weight files in {what}; {WEIGHTS}.index.json lists them")
     others = sorted(path.name for kind in (PICKLES, *UNREADABLE) for path in folder.glob(kind))
     if not others:
         problem = f"no weights; expected {NEEDED}"
@@ -154,8 +154,8 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     if folder is None:
         raise ModelError(
             f"the model {model!r} is not in the local cache and cannot be downloaded "
-            f"({one_line(reason, 200)}): connect once, or use a local folder instead of the name "
-            f"({NEEDED}), e.g. model='/path/to/folder'"
+            f"({one_line(reason, 200)}); connect once, or use the path of a local folder instead "
+            f"of the name ({NEEDED})"
         )
     return folder
 
@@ -253,8 +253,8 @@ def load_model(
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise ModelError(
-            f"{len(missing)} weights of a {type(loaded).__name__} are missing from the files in "
-            f"{folder!r} (e.g. {missing[0]}): it is another kind of model"
+            f"expected a {type(loaded).__name__} in {folder!r}, got another kind of model "
+            f"({len(missing)} weights are missing, e.g. {missing[0]})"
         )
     return loaded
 

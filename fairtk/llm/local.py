@@ -165,8 +165,8 @@ def as_chat_model(model: Any) -> ChatModel:
     """
     if isinstance(model, str):
         raise ParameterError(
-            "llm must be a model, e.g. KeywordRefiner(), OpenAICompatible(name) or "
-            f"LocalChat(HuggingFaceCausal(name)), got the text {model!r}"
+            f"llm must be a model, e.g. OpenAICompatible({model!r}) or "
+            f"LocalChat(HuggingFaceCausal({model!r})), got {model!r}"
         )
     return model if isinstance(model, ChatModel) else LocalChat(model)
 
@@ -231,8 +231,8 @@ class ChatBackend(EqualByContent):
         if errors:
             first = next(index for index, prompt in enumerate(prompts) if prompt in errors)
             raise NoAnswerError(
-                f"{len(errors)} of {len(set(prompts))} prompts have no answer, the first: "
-                f"{errors[prompts[first]]}; run again to retry only these",
+                f"no answer to {len(errors)} of {len(set(prompts))} prompts (the first: "
+                f"{errors[prompts[first]]}); run again to retry only these",
                 first,
             )
         answers = [answer_of[prompt] for prompt in prompts]
@@ -308,8 +308,8 @@ class KeywordRefiner(ChatModel):
         for index, chat in enumerate(chats):
             if not {"keywords", "group"} <= set(chat.facts):
                 raise InputError(
-                    "KeywordRefiner answers only refinement prompts: expected the facts 'keywords' "
-                    f"and 'group', got {sorted(chat.facts)}"
+                    "KeywordRefiner: expected a refinement prompt with the facts 'keywords' and "
+                    f"'group', got {sorted(chat.facts)}"
                 )
             keywords = words(str(chat.facts["keywords"]))
             added = self._next_terms(keywords, chat.facts["group"])
@@ -322,13 +322,15 @@ class KeywordRefiner(ChatModel):
         for part in group:
             if part not in self.table:
                 raise InputError(
-                    f"KeywordRefiner: the table has no terms for the group {part!r}"
-                    f"{did_you_mean(part, self.table)} (add lines to a copy of {PACKAGED.name} and "
-                    "set table= to its path)"
+                    f"KeywordRefiner: unknown group {part!r}{did_you_mean(part, self.table)} (to "
+                    f"add terms, pass a copy of {PACKAGED.name} as table)"
                 )
             new = [t for t in self.table[part] if not set(t.lower().split()) <= present]
             added += new[: self.terms]
         return added
+
+
+_HEADER = "the first line must be 'group', a tab, 'term'"
 
 
 def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
@@ -351,11 +353,11 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
         if not header:
             header = row == ["group", "term"]
             if not header:
-                raise FormatError("the first line must be 'group', a tab, 'term'", path, number)
+                raise FormatError(_HEADER, path, number)
         elif len(row) != 2 or not row[0].strip() or not row[1].strip():
             raise FormatError(f"expected group, tab, term, got {row!r}", path, number)
         else:
             terms_of.setdefault(row[0].strip(), []).append(row[1].strip())
     if not header:
-        raise FormatError("the first line must be 'group', a tab, 'term'", path, 1)
+        raise FormatError(_HEADER, path, 1)
     return {group: tuple(dict.fromkeys(terms)) for group, terms in terms_of.items()}

@@ -70,12 +70,12 @@ def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:
-            raise NotFoundError(f"setting of {name}", setting, parameters)
+            raise NotFoundError(f"{name} setting", setting, parameters)
     refuse_other_than_text(name, parameters, settings)
     first = next(iter(parameters.values()))
     if first.default is first.empty and first.name not in settings:
         raise ParameterError(
-            f"the name of the model is required for {spec.name}: {first.name} = '...' ({name})"
+            f"{name}: {first.name} is required, the name of the model for {spec.name}"
         )
 
 

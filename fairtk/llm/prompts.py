@@ -28,6 +28,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError, did_you_mean
 from fairtk.plugins import registry
 from fairtk.plugins.registry import refuse_unknown_options
@@ -176,8 +177,8 @@ def _question_alone(prompt: Frame, question: str, limit: int, tokenizer: Any) ->
     while (excess := count(text, tokenizer) - limit) > 0:
         if n_question <= 0:
             raise InputError(
-                f"the prompt template {prompt.name!r} alone has {limit + excess} tokens, and the "
-                f"model's window is {limit}: shorten the template, or use a model with a longer "
+                f"the prompt template {prompt.name!r} must have at most {limit} tokens, the "
+                f"model's window, got {limit + excess}; shorten it, or use a model with a longer "
                 "window"
             )
         n_question -= excess
@@ -207,8 +208,8 @@ def fair_rag(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: 
     longest = getattr(tokenizer, "model_max_length", UNLIMITED)
     if longest >= UNLIMITED:
         raise InputError(
-            f"truncate='fair-rag' of the prompt {prompt.name!r} requires a tokenizer with a "
-            "model_max_length: set the backend's max_prompt_tokens, or use "
+            f"the prompt {prompt.name!r}: truncate='fair-rag' requires a tokenizer with a "
+            "model_max_length; set the backend's max_prompt_tokens, or use "
             "truncate='keep-question'"
         )
     question = trim(question, QUESTION_TOKENS, tokenizer)
@@ -315,11 +316,7 @@ class LampPrompt(Prompt):
     LINK: ClassVar[str] = ". "
 
     def __post_init__(self) -> None:
-        if self.truncate not in TRUNCATIONS:
-            raise ParameterError(
-                f"truncate of the prompt {self.name!r} must be {TRUNCATIONS[0]!r} or "
-                f"{TRUNCATIONS[1]!r}, got {self.truncate!r}"
-            )
+        checks.choice("truncate", self.truncate, TRUNCATIONS, f"the prompt {self.name!r}")
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
@@ -367,7 +364,7 @@ class Lamp1(LampPrompt):
         if not marker:
             raise InputError(
                 f"the prompt 'lamp-1' requires a question with the words {MARKER!r}, got "
-                f"{question[:60]!r}...: use LaMP-1 questions and truncate='keep-question' "
+                f"{question[:60]!r}...; use LaMP-1 questions with truncate='keep-question' "
                 "('fair-rag' keeps only 256 tokens of a question)"
             )
         return f"{head}{', and '.join(entries)}, {marker}{rest}"
@@ -535,14 +532,13 @@ def _names(text: str, what: str) -> list[str]:
     try:
         parts = list(Formatter().parse(text))
     except ValueError as error:
-        raise ParameterError(f"{what} cannot be parsed: {error}, got {text!r}") from None
+        raise ParameterError(f"invalid {what} {text!r} ({error})") from None
     names = [name for _, name, _, _ in parts if name is not None]
     plain = all(not spec and not conversion for _, _, spec, conversion in parts)
     for name in names:
         if not name.isidentifier() or not plain:
             raise ParameterError(
-                f"{what} must have plain names in braces like {{text}}, without formats, numbers "
-                f"or attributes, got {text!r}"
+                f"{what} must have only plain names in braces, e.g. {{text}}, got {text!r}"
             )
     return names
 
@@ -568,7 +564,7 @@ def get(name: str, **options: Any) -> PromptBuilder:
     missing = [parameter for parameter in required if parameter not in options]
     if missing:
         raise ParameterError(
-            f"the option {missing[0]!r} is required for the prompt {name!r}: "
+            f"the prompt {name!r}: {missing[0]} is required, "
             f"fairtk.prompts.get({name!r}, {missing[0]}=...)"
         )
     builder: PromptBuilder = factory(**options)
@@ -585,7 +581,7 @@ def as_builder(prompt: str | PromptBuilder) -> PromptBuilder:
         return get(prompt)
     if isinstance(prompt, type) or not callable(prompt) or not hasattr(prompt, "fields"):
         raise ParameterError(
-            "prompt must be a name (fairtk.prompts.get) or an object with `fields` that is called "
-            f"with (question, documents, tokenizer), got {prompt!r}"
+            "prompt must be a name (see fairtk.prompts.get) or a function (question, documents, "
+            f"tokenizer) with the attribute fields, got {prompt!r}"
         )
     return prompt

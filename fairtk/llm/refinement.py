@@ -74,9 +74,8 @@ def as_refinement_prompt(
         or not callable(builder)
     ):
         raise ParameterError(
-            f"{where}: prompt must be a refinement prompt ('refine', 'refine-few-shot', "
-            "'refine-chain-of-thought', or an object with name and answer that is called with a "
-            f"Refinement), got {prompt!r}"
+            f"{where}: prompt must be 'refine', 'refine-few-shot', 'refine-chain-of-thought', or "
+            f"a function of a Refinement with the attributes name and answer, got {prompt!r}"
         )
     return builder
 
@@ -106,7 +105,7 @@ class RefinementPrompt(EqualByContent):
     )
 
     def __post_init__(self) -> None:
-        checks.integer("max_keywords", self.max_keywords, self.name, rule="be at least 1")
+        checks.integer("max_keywords", self.max_keywords, self.name)
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""
@@ -116,8 +115,8 @@ class RefinementPrompt(EqualByContent):
     def fields(self) -> tuple[str, ...]:
         """Raise an error: a generator cannot use a refinement prompt."""
         raise ParameterError(
-            f"the prompt {self.name!r} is only valid for QueryRefiner and FairQR: use another one "
-            "('rag', 'template', ...) for a generator"
+            f"the prompt {self.name!r} is only valid for QueryRefiner and FairQR; for a generator, "
+            "use another one, e.g. 'rag' or 'template'"
         )
 
     def __call__(self, request: Refinement) -> Chat:

@@ -259,8 +259,8 @@ class OpenAICompatible(ChatModel):
         # "llama3" is served as "llama3:latest", and "m:free" is a variant of the model "m".
         if names and self.model.partition(":")[0] not in {n.partition(":")[0] for n in names}:
             raise LLMError(
-                f"the server {server.url} does not know the model {self.model!r}"
-                f"{did_you_mean(self.model, names)}; it has {', '.join(map(repr, names[:9]))}"
+                f"unknown model {self.model!r} at {server.url}{did_you_mean(self.model, names)}; "
+                f"it has {', '.join(map(repr, names[:9]))}"
             )
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
@@ -396,9 +396,9 @@ class OpenAICompatible(ChatModel):
             stop.set()
             subject = "the server seems" if len(self._servers.states) == 1 else "all servers seem"
             raise LLMError(
-                f"stopped: {MAX_FAILURES} calls in a row to {self.url} failed, the last to "
-                f"{self.model!r} with: {reason}; {subject} to be down: run again later (recorded "
-                "answers in a ledger are not requested again)"
+                f"stopped after {MAX_FAILURES} failed calls in a row to {self.url}, the last to "
+                f"{self.model!r} ({reason}); {subject} to be down, so run again later (a ledger "
+                "keeps the answers so far)"
             )
         return Failure(f"{self.model!r}: {reason}")
 
@@ -432,8 +432,8 @@ class OpenAICompatible(ChatModel):
                 if not server.renamed:
                     server.renamed = True
                     self._servers.pending_warnings.append(
-                        f"the server {server.url} refuses max_tokens for the model {self.model!r} "
-                        f"({text}); max_completion_tokens={sent[name]} is sent from now on"
+                        f"max_tokens is not supported by {self.model!r} at {server.url} ({text}); "
+                        f"max_completion_tokens={sent[name]} is used instead"
                     )
 
     def _refused_parameter(self, server: ServerState, name: str, text: str) -> str:
@@ -456,14 +456,14 @@ class OpenAICompatible(ChatModel):
             )
         if status == 404:
             return (
-                f"the server {url} does not know the model {self.model!r} (status 404: "
-                f"{self._hidden(error_message(error))}): check model and base_url"
+                f"unknown model {self.model!r} at {url} (status 404: "
+                f"{self._hidden(error_message(error))}); check model and base_url"
             )
         if 300 <= status < 400:
             location = self._hidden(error.response.headers.get("location", "an unknown address"))
             return (
-                f"the server {url} redirects calls to {location} (status {status}), and redirects "
-                "are not followed: set base_url to the final address"
+                f"a redirect is not supported ({url} to {location}, status {status}); set base_url "
+                "to the final address"
             )
         return ""
 
@@ -480,7 +480,7 @@ class OpenAICompatible(ChatModel):
         clean = keyless(answer, self._key())
         if clean != answer and clean.finish != "unreadable":
             self._servers.pending_warnings.append(
-                f"an answer of {self.model!r} repeats the key in {self.api_key_env!r}; it is "
+                f"an answer of {self.model!r} contains the key in {self.api_key_env!r}, which is "
                 "replaced by <hidden>"
             )
         return clean
@@ -507,9 +507,8 @@ class OpenAICompatible(ChatModel):
         if self.api_key_env is not None and not key:
             raise ParameterError(
                 f"OpenAICompatible requires an API key in the environment variable "
-                f"{self.api_key_env!r}, which is not set: export it, or name another one with "
-                "`api_key_env`; for a server without keys use None, or '' in an option or a TOML "
-                "file"
+                f"{self.api_key_env!r}, which is not set; export it, or name another one with "
+                "`api_key_env` (for a server without keys None, or '' in an option or TOML file)"
             )
         if not key.isascii():
             raise ParameterError(
@@ -542,11 +541,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _endpoint(endpoint: Any, max_completion_tokens: Any, reasoning_effort: Any) -> str:
-    if endpoint not in ENDPOINTS:
-        raise ParameterError(
-            f"OpenAICompatible: endpoint must be {' or '.join(map(repr, ENDPOINTS))}, got "
-            f"{endpoint!r}"
-        )
+    checks.choice("endpoint", endpoint, ENDPOINTS, "OpenAICompatible")
     if endpoint == "completions" and (max_completion_tokens or reasoning_effort):
         raise ParameterError(
             "OpenAICompatible: max_completion_tokens and reasoning_effort are only valid with "

@@ -186,7 +186,7 @@ def parse_base_url(base_url: Any) -> list[str]:
     for index, url in enumerate(urls):
         _check_address(url)
         if url.rstrip("/") in (other.rstrip("/") for other in urls[:index]):
-            raise ParameterError(f"OpenAICompatible: base_url has the duplicate address {url}")
+            raise ParameterError(f"OpenAICompatible: duplicate address {url} in base_url")
     return urls
 
 
@@ -199,6 +199,6 @@ def _check_address(url: str) -> None:
         )
     if address.username or address.password or address.query or address.fragment:
         raise ParameterError(
-            "OpenAICompatible: base_url must not contain a user, a password or parameters: put "
+            "OpenAICompatible: base_url must not contain a user, a password or parameters; put "
             "the key into an environment variable and name it in api_key_env"
         )

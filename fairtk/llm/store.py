@@ -190,7 +190,7 @@ class Database:
             connection.executescript(SCHEMA)
             return connection
         if not path.parent.is_dir():
-            raise FormatError("the folder of this file does not exist: create it first", path)
+            raise FormatError("no such folder; create it first", path)
         if path.is_dir():
             raise FormatError("expected a file, got a folder", path)
         if self.read_only:
@@ -199,8 +199,8 @@ class Database:
             return _checked(_connect(f"{path.as_uri()}?{mode}"), path)
         if network := network_of(path):
             raise FormatError(
-                f"this file is on a network file system ({network}), where SQLite can damage it: "
-                "use a folder on a local disk, e.g. in $TMPDIR, and copy it afterwards",
+                f"a network file system ({network}) is not supported, because SQLite can damage "
+                "the file; use a local disk, e.g. $TMPDIR, and copy the file afterwards",
                 path,
             )
         if not path.exists():
@@ -307,17 +307,16 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
         missing = [name for name in TABLES if name not in tables]
         if version == FORMAT and not missing:
             return connection
-        problem = "this file is empty"
+        problem = "the file is empty"
         if version == FORMAT:
-            problem = f"the table {missing[0]!r} is missing"
+            problem = f"missing table {missing[0]!r}"
         elif version or tables:
-            problem = f"this file has version {version}, expected {FORMAT}"
+            problem = f"expected version {FORMAT}, got {version}"
     except sqlite3.DatabaseError as error:
-        problem = f"SQLite cannot read this file ({error})"
+        problem = f"SQLite cannot read the file ({error})"
     connection.close()
     raise FormatError(
-        f"{problem}. Use the version of fairtk that wrote this file, or move it away to begin a "
-        "new one",
+        f"{problem}; use the version of fairtk that wrote it, or move it away to start a new one",
         path,
     )
 

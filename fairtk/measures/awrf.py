@@ -160,16 +160,16 @@ class AttentionWeightedRankFairness(FairMeasure):
         untargeted = no_value | ~judged.present  # all others have a target
         untargeted[untargeted] = target.for_qids(qids[untargeted]).total() == 0
         reasons = [
-            ("no ranking of it has defined credit", no_credit),
-            ("there is no target", untargeted),
-            ("none of the documents in the ranking has a group", no_value & ~untargeted),
+            ("no ranking with defined credit", no_credit),
+            ("no target", untargeted),
+            ("no document with a group in the ranking", no_value & ~untargeted),
         ]
         value = self.without_undefined(judged, value, reasons)
         lost, levels = unreachable(groups, target.distributions)
         if levels:
             warn(
-                f"{self!r}: up to {lost:.2g} of the target is on groups without documents, "
-                f"so no ranking reaches 1 ({len(levels)} such: {format_list(levels, 3)})"
+                f"{self!r}: no ranking can reach 1, because up to {lost:.2g} of the target is on "
+                f"{len(levels)} groups without documents ({format_list(levels, 3)})"
             )
         warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value

@@ -65,8 +65,8 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
         values = np.asarray(measure.score_all(judged))
     if values.shape != judged.qids.shape:
         raise MeasureError(
-            f"{_where(measure)} returned values of shape {values.shape} for "
-            f"{len(judged.qids)} queries"
+            f"{_where(measure)} must return one value per query ({len(judged.qids)}), got values "
+            f"of shape {values.shape}"
         )
     if values.dtype.kind in "fiub" and not np.isinf(values).any():
         return values.astype(np.float64, copy=False)
@@ -185,7 +185,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             **params: values by name.
         """
         if len(values) > len(self.POSITIONAL):
-            raise TypeError(f"{self.NAME} takes {len(self.POSITIONAL)} positional parameters")
+            raise TypeError(
+                f"{self.NAME} takes {len(self.POSITIONAL)} positional arguments, got "
+                f"{len(values)}; name parameters (name=value), and pass data to calc_aggregate"
+            )
         named = dict(zip(self.POSITIONAL, values, strict=False))
         return type(self)(**{**self.params, **self.objects(), **named, **params})
 
@@ -279,7 +282,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """Raise a `ParameterError` if a required parameter is not set."""
         for name, param in self.SUPPORTED_PARAMS.items():
             if param.required and name not in self.params:
-                raise ParameterError(f"{self.NAME} requires its parameter {name}: {name}=...")
+                raise ParameterError(f"{self.NAME}: {name} is required, {name}=...")
 
     def __getitem__(self, key: str) -> Any:
         """Return a parameter's value or object; `None` if it has neither value nor default."""
@@ -419,15 +422,15 @@ def undefined_warning(
     `left_out` says whether the caller leaves these queries out of means; ``pt.Experiment`` does
     not.
     """
-    remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
-    others = "Means are over the other queries."
+    remedy = "; use fairtk.drop_undefined(qrels)" if "no useful" in reason else ""
+    others = "Means exclude these queries."
     plain = (
-        "Means and significance tests that include them are wrong "
-        f"(with correction=, pt.Experiment reports reject True){remedy}"
+        "Means and significance tests of pt.Experiment include them and are wrong (with "
+        f"correction=, it reports reject True){remedy}"
     )
     warning = UndefinedWarning(
-        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: "
-        f"{reason}: {format_list(qids)}. {others if left_out else plain}"
+        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries "
+        f"({format_list(qids)}): {reason}. {others if left_out else plain}"
     )
     warning.about = measure, qids, reason
     return warning

@@ -90,8 +90,8 @@ class MeasureByGroup(FairMeasure):
             )
         if isinstance(self.inner, Expectation) and isinstance(self.inner.inner, FairMeasure):
             raise ParameterError(
-                f"ByGroup: {self.inner!r} would lose the ranks of a group's documents; drop the E, "
-                f"since {self.inner.inner!r} supports samples"
+                f"ByGroup: {self.inner!r} is not supported; use {self.inner.inner!r}, which "
+                "supports samples"
             )
 
     @property
@@ -145,7 +145,7 @@ class MeasureByGroup(FairMeasure):
         why = f"fewer than {needed} groups have a value, or none is above 0"
         reasons = [
             (why, np.isnan(result) & judged.present),
-            ("it is missing from the run, so there is nothing to compare", ~judged.present),
+            ("missing from the run", ~judged.present),
         ]
         return self.without_undefined(judged, result, reasons)
 
@@ -161,9 +161,8 @@ class MeasureByGroup(FairMeasure):
         if self["by"] == "document":
             return values
         warn(
-            f"{self!r} compares groups of queries, so values of single queries, and means of them "
-            "(pt.Experiment), are NaN; use ir_measures.calc_aggregate, fairtk evaluate or "
-            "per_group"
+            f"{self!r} is NaN for single queries and in pt.Experiment, because it compares groups "
+            "of queries; use ir_measures.calc_aggregate, fairtk evaluate or per_group"
         )
         return np.full(len(values), np.nan)
 

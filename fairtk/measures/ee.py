@@ -73,7 +73,7 @@ PARAMETERS: dict[str, Param] = {
     ),
 }
 
-NO_WORST = "it is missing from the run, and without a cutoff there is no worst value"
+NO_WORST = "missing from the run, without a worst value (no cutoff)"
 
 
 class ExpectedExposure(FairMeasure):
@@ -241,15 +241,15 @@ class ExpectedExposure(FairMeasure):
         """Return the value of each query."""
         if self["browsing"].needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
-                f"{self.text}: browsing={str(self['browsing'])!r} requires a cutoff, the number of "
-                f"documents that the user reads: write {self.text}@5"
+                f"{self.text}: a cutoff is required for browsing={str(self['browsing'])!r}, the "
+                f"number of documents that the user reads; write {self.text}@5"
             )
         is_disparity = self.PART == "disparity"
         by_target = "groups" in self.params and self["variant"] == "paper" and not is_disparity
         if by_target and self["target"] is None:
             raise ParameterError(
-                f"{self.NAME} with groups requires a target: {self.NAME}(groups=..., target=...), "
-                "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
+                f"{self.NAME} requires a target for groups; write {self.NAME}(groups=..., "
+                "target=...), e.g. with Target.from_qrels(qrels, groups)"
             )
         variant = self._by_variant(judged)
         part: Bounded = getattr(variant.values, self.PART)
@@ -284,10 +284,10 @@ class ExpectedExposure(FairMeasure):
         if len(differs):
             at = differs[0]
             warn(
-                f"{self!r}: the number n of judged or retrieved documents differs between systems "
-                f"for {len(differs)} queries (qid {judged.qids[at]!r}: {before[at]}, {now[at]}), "
-                "and so do their targets; set n to the number of documents that could be "
-                "retrieved (n=1000, or the name of a column of the qrels), or to 'judged'"
+                f"{self!r}: systems have different numbers n of judged or retrieved documents for "
+                f"{len(differs)} of {len(now)} queries (qid {judged.qids[at]!r}: {before[at]}, "
+                f"{now[at]}), and so different targets; set n to the number of documents that "
+                "could be retrieved (n=1000, or a column of the qrels), or to 'judged'"
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.errors import ColumnError, InputError, format_list
+from fairtk.errors import ColumnError, InputError, format_list, such
 from fairtk.exposure.expected import (
     Bounded,
     ExposureValues,
@@ -48,9 +48,9 @@ def refuse_one_sample(where: str, qids: Any, ranking_query: IntArray) -> None:
     alone = np.flatnonzero(np.bincount(ranking_query, minlength=len(qids)) == 1)
     if len(alone):
         raise InputError(
-            f"{where}: the unbiased estimate requires two samples, got one for qid "
-            f"{str(qids[alone[0]])!r} ({len(alone)} such queries); draw more, drop the column "
-            "'sample' of a deterministic ranking, or use estimator='plain'"
+            f"{where}: estimator='unbiased' requires at least two samples, got one for qid "
+            f"{str(qids[alone[0]])!r} ({such(len(alone), 'query')}); draw more, use "
+            "estimator='plain', or drop the column 'sample' of a deterministic ranking"
         )
 
 
@@ -118,9 +118,8 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
         at = int(short[0])
         useful = counts(judged.pair_query, measure.grades(judged.pair_label) > 0, n_queries)
         raise InputError(
-            f"{measure.text}: n must be the number of all documents of a query, got {n[at]} for "
-            f"qid {judged.qids[at]!r} with {pairs[at]} judged or retrieved documents, "
-            f"{useful[at]} of them useful"
+            f"{measure.text}: n must be at least the number of judged or retrieved documents, got "
+            f"{n[at]} for qid {judged.qids[at]!r} with {pairs[at]} documents ({useful[at]} useful)"
         )
     return n
 
@@ -135,7 +134,7 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     if rule not in frame.columns:
         raise ColumnError(
             f"{measure.text}: n must be 'judged+retrieved', 'judged', a number or a column of "
-            f"the qrels ({list(frame.columns)}), got {rule!r}"
+            f"the qrels ({format_list(frame.columns)}), got {rule!r}"
         )
     values = frame[rule].to_numpy(dtype=np.float64, na_value=np.nan)
     n = np.full(len(qrels.qids), np.nan)
@@ -144,8 +143,8 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     if wrong.any():
         bad = format_list(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
         raise InputError(
-            f"{measure.text}: column {rule!r} of the qrels must have one integer per query; it "
-            f"does not for qid {bad}"
+            f"{measure.text}: column {rule!r} of the qrels must have one integer per query "
+            f"(wrong for qid {bad})"
         )
     return n.astype(np.int64)
 
@@ -226,7 +225,7 @@ def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
         Bounded(relevance, zero, highest, zero, 0.0),
         Bounded(loss, zero, highest + square, highest + square, 1.0),
     )
-    without_target = [("there is no target", target.total() == 0), (NO_USEFUL, n_useful == 0)]
+    without_target = [("no target", target.total() == 0), (NO_USEFUL, n_useful == 0)]
     undefined = without_target[1:] if measure["useful_only"] else []
     return VariantValues(values, without_target, undefined, [])
 

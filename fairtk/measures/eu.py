@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, such
 from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
@@ -75,8 +75,8 @@ class ExpectedUtility(FairMeasure):
         """Raise a `ParameterError` for an upper bound of a higher-is-better utility."""
         if "upper_bound" in self.params and self.utility.higher_is_better:
             raise ParameterError(
-                f"EU: upper_bound is only valid with an error, but {self.utility.name!r} is "
-                "higher-is-better; drop upper_bound"
+                f"EU: upper_bound is only valid with an error, got {self.utility.name!r} (higher "
+                "is better); drop upper_bound"
             )
 
     @property
@@ -101,8 +101,8 @@ class ExpectedUtility(FairMeasure):
         missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
         if missing:
             raise InputError(
-                f"{where}: missing gold_answer of qid {missing[0]!r} "
-                f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
+                f"{where}: missing gold answer of qid {missing[0]!r} "
+                f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
             )
         values = self.utility(answers, [gold[qid] for qid in judged.qids[query]])
         value = np.array(values, dtype=np.float64)
@@ -131,7 +131,7 @@ class ExpectedUtility(FairMeasure):
         self.warn_undefined(
             judged.qids[absent],
             n_queries,
-            "it has no answer, and an error has no worst value without upper_bound",
+            "no answer, without a worst value (no upper_bound)",
         )
         return result
 
@@ -155,8 +155,8 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
             continue  # an error only if no row of the query has it
         if gold.setdefault(qid, answer) != answer:
             raise InputError(
-                f"{where}: qid {qid!r} has two gold answers, {gold[qid]!r} and {answer!r}; put "
-                "alternatives into one list, repeated on each row"
+                f"{where}: expected one gold answer for qid {qid!r}, got {gold[qid]!r} and "
+                f"{answer!r}; put alternatives into one list, repeated on each row"
             )
     return gold
 
@@ -175,8 +175,8 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
     if table["text"].isna().any():
         row = frame.iloc[int(np.flatnonzero(table["text"].isna())[0])]
         raise InputError(
-            f"{where}: missing answer of qid {str(row[QID])!r} ({QANSWER} is {row[QANSWER]}"
-            "); each ranking must have an answer, which may be an empty string"
+            f"{where}: missing answer of qid {str(row[QID])!r}, got {row[QANSWER]}; an answer may "
+            "be an empty string"
         )
     table = table.drop_duplicates()
     twice = table[table.duplicated(["query", "sample"])]
@@ -184,8 +184,8 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
         row = frame.iloc[int(twice.index[0])]
         at = f", sample {row[SAMPLE]}" if SAMPLE in frame.columns else ""
         raise InputError(
-            f"{where}: got two different answers for qid {str(row[QID])!r}{at}; a ranking must "
-            "have one answer, repeated on each of its rows"
+            f"{where}: expected one answer per ranking, got two for qid {str(row[QID])!r}{at}; "
+            "repeat the same answer on each row of a ranking"
         )
     table = table.sort_values(["query", "sample"])
     query = judged.query_of_run[table["query"].to_numpy()]

@@ -45,7 +45,7 @@ class Expectation(FairMeasure):
     def __matmul__(self, at_param: Any) -> Expectation:
         inner = self.inner
         if inner.params.get(inner.AT_PARAM) is not None:
-            raise ParameterError(f"{self!r} has a cutoff inside already; drop @{at_param}")
+            raise ParameterError(f"{self!r}: duplicate cutoff; drop @{at_param}")
         cut: Expectation = self(with_cutoff(inner, at_param))
         return cut
 

@@ -174,7 +174,7 @@ class Explanation:
             ParameterError: all queries are explained.
         """
         if self.documents is None:
-            raise ParameterError("by_document is for one query; pass `qid` to explain")
+            raise ParameterError("`qid` is required for the table by document")
         frame = self.documents
         if self.before is not None and self.before.documents is not None:
             names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
@@ -407,9 +407,9 @@ def _of_query(
         parts.append(frame[frame[QID].astype(str) == qid])
     if parts[0].empty:
         qids = frames[0][QID].unique()
-        missing = "qrels" if len(parts[1]) else "qrels, nor in the run"
-        known = f"{len(qids)} queries, e.g. {format_list(map(str, qids), 3)}"
-        raise InputError(f"{where}: qid {qid!r} is not in the {missing}; the qrels have {known}")
+        missing = "the qrels" if len(parts[1]) else "qrels and run"
+        known = format_list(map(str, qids), 3)
+        raise InputError(f"{where}: qid {qid!r} is missing from {missing}; the qrels have {known}")
     return parts
 
 
@@ -441,7 +441,7 @@ def _completed(
         measure, aside, own = measure(groups=aside), None, True
     if target is not None:
         if not own:
-            raise ParameterError(f"{where}: target requires groups")
+            raise ParameterError(f"{where}: `groups` are required for `target`")
         measure = measure(target=Target.of(target, measure["groups"], labels, where))
     return measure, aside
 
@@ -457,19 +457,16 @@ def _check(measure: Any, groups: Groups | None) -> None:
         )
     problem = ""
     if groups is not None and (is_awrf or measure["groups"] is not None):
-        problem = "has groups already; drop groups="
+        problem = "has groups already; drop `groups`"
     elif is_awrf:
         measure.target_for(measure.groups)
         if measure["unlabeled"] in ("best", "worst"):
             problem = (
-                "is a bound over all ways to label unknown documents, which has no parts; use "
-                "unlabeled='drop', 'unknown' or 'uniform'"
+                "is a bound, which is not a sum over groups; use unlabeled='drop', 'unknown' or "
+                "'uniform'"
             )
     elif measure["variant"] != "paper":
-        problem = (
-            "follows a published code, whose departures from the paper have no parts; use "
-            "variant='paper'"
-        )
+        problem = "is not a sum over groups; use variant='paper'"
     elif measure["estimator"] != "plain":
         problem = "is not a sum over groups; use estimator='plain'"
     elif measure["groups"] is not None and measure["target"] is None:

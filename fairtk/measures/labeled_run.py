@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, InputError
+from fairtk.errors import ColumnError, InputError, format_list, missing_columns
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     DOCNO,
@@ -44,23 +44,24 @@ class ExactExposure:
     def of(cls, run: Run) -> ExactExposure:
         """Return the checked browsing model and cutoff of a frame X."""
         frame, where = run.frame, run.where
-        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
+        missing = [name for name in (BROWSING, CUTOFF) if name not in frame.columns]
+        if missing:
+            expected = f"{format_list([EXPOSURE, BROWSING, CUTOFF])} of exact exposure"
             raise ColumnError(
-                f"{where} has the column {EXPOSURE!r} of exact exposure, but {BROWSING!r} or "
-                f"{CUTOFF!r} is missing: keep all three, or rename {EXPOSURE!r} if it has another "
-                "meaning"
+                f"{where}: {missing_columns(missing, expected, frame.columns)}; rename "
+                f"{EXPOSURE!r} if it means something else"
             )
         if SAMPLE in frame.columns:
             raise InputError(
-                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other, because "
-                "exact exposure has no samples; drop one of them"
+                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} are mutually exclusive, because "
+                "exact exposure has no samples; drop one"
             )
         for name in (BROWSING, CUTOFF, ALPHA):
             if name in frame.columns and frame[name].nunique(dropna=False) > 1:
                 values = frame[name].unique().tolist()
                 raise InputError(
-                    f"{where}: got multiple values for {name!r} in the exposure of one system "
-                    f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
+                    f"{where}: exact exposure must have one {name!r}, got {format_list(values)}; "
+                    f"measure each separately, e.g. with run.groupby({name!r})"
                 )
         column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
         if (column < 0).any():
@@ -74,25 +75,24 @@ class ExactExposure:
         """Raise an `InputError` unless the exposure is for this browsing model and cutoff."""
         if model.stop > 0:
             raise InputError(
-                f"{where}: under browsing={str(model)!r} exposure depends on which documents are "
-                f"useful, so exact exposure (column {EXPOSURE!r}) is not supported; measure "
-                "sampled rankings instead (FairSampler)"
+                f"{where}: exact exposure (column {EXPOSURE!r}) is not supported with "
+                f"browsing={str(model)!r}, which depends on labels; measure sampled rankings "
+                "instead (FairSampler)"
             )
         if self.browsing and (str(model), cutoff) != (self.browsing, self.cutoff):
             raise InputError(
-                f"{where} requires exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
-                f"the run's (column {EXPOSURE!r}) has {self}; recompute it, "
-                f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
-                "the measure"
+                f"{where} requires exposure with browsing={str(model)!r} and cutoff={cutoff}, got "
+                f"{self} (column {EXPOSURE!r}); recompute it with "
+                f"PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change the "
+                "measure"
             )
 
     def refuse(self, measure: Any) -> NoReturn:
         """Raise an `InputError`: the measure requires rankings."""
         raise InputError(
-            f"{measure} requires rankings, but the run is exact exposure (column "
-            f"{EXPOSURE!r}, with {self}); measure sampled rankings instead (FairSampler), or use "
-            "EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
-            "browsing='DCG' and cutoff=k"
+            f"{measure} requires rankings, got exact exposure with {self} (column {EXPOSURE!r}); "
+            "measure sampled rankings instead (FairSampler), or use EE_D, EE_R, EE_L, AWRF, or "
+            "E(nDCG@k) of exposure with browsing='DCG' and cutoff=k"
         )
 
 

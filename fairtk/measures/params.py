@@ -233,7 +233,7 @@ class TargetParam(NamedParam):
 def count(name: str, value: Any, where: str) -> None:
     """Raise a `ParameterError` unless a value is a string or an integer from 1 to 2^31 - 1."""
     if not isinstance(value, str):
-        checks.integer(name, value, where, rule="be at least 1", most=_MOST)
+        checks.integer(name, value, where, most=_MOST)
 
 
 _MOST = 2**31 - 1  # the limit of evaluators written in C

@@ -78,12 +78,12 @@ def check_names(measures: Iterable[Any]) -> None:
         # "uniform" is a different target for different groups
         other = held.setdefault((name, text, measure.params.get("groups")), value)
         if other is not value and other != value:
-            are, remedy = "another target is", "register_target"
+            remedy = "register_target"
             if name == "groups":
-                are, remedy = "other groups are", "-g NAME=FILE, or Groups.read(path, name)"
+                remedy = "-g NAME=FILE, or Groups.read(path, name)"
             raise InputError(
-                f"{format_measure(measure)}: {are} named {text!r} in another measure; rename "
-                f"one of them: {remedy}"
+                f"{format_measure(measure)}: duplicate name {text!r} of different {name} in two "
+                f"measures; rename one with {remedy}"
             )
 
 
@@ -180,7 +180,7 @@ class _Reader:
                 self.node = node
                 result = with_cutoff(measure, cutoff)
                 if has_cutoff(measure) and measure.NAME != "Product":
-                    raise ParameterError(f"{measure!r} has a cutoff already; drop @{cutoff}")
+                    raise ParameterError(f"{measure!r}: duplicate cutoff; drop @{cutoff}")
                 return result
             case ast.BinOp(left, ast.Mult(), right):
                 factors = {"left": self._measure(left), "right": self._measure(right)}
@@ -205,7 +205,7 @@ class _Reader:
     def _called(self, node: ast.Call, measure: Any) -> Any:
         order: Sequence[str] = getattr(measure, "POSITIONAL", ())
         if len(node.args) > len(order):
-            raise ParameterError(f"{measure.NAME}: parameters must be named, name=value")
+            raise ParameterError(f"{measure.NAME}: parameters must have names, name=value")
         named: dict[str, Any] = {}
         keywords = [ast.keyword(n, a) for n, a in zip(order, node.args, strict=False)]
         for keyword in [*keywords, *node.keywords]:
@@ -219,7 +219,7 @@ class _Reader:
                 measure.SUPPORTED_PARAMS[name], MeasureParam
             ):
                 text = keyword.value.id
-                raise ParameterError(f"{measure.NAME}: write {name} in quotes: {name}={text!r}")
+                raise ParameterError(f"{measure.NAME}: {name} must be quoted, {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal
             value = read(keyword.value)

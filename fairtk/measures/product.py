@@ -65,7 +65,7 @@ class MeasureProduct(FairMeasure):
     def __matmul__(self, at_param: Any) -> MeasureProduct:
         left, right = self.factors
         if has_cutoff(left) and has_cutoff(right):
-            raise ParameterError(f"{self!r}: both factors have a cutoff already; drop @{at_param}")
+            raise ParameterError(f"{self!r}: duplicate cutoff; drop @{at_param}")
         left = left if has_cutoff(left) else with_cutoff(left, at_param)
         right = right if has_cutoff(right) else with_cutoff(right, at_param)
         return type(self)(left=left, right=right)
@@ -81,8 +81,9 @@ def _direction(factors: list[Any]) -> str:
     directions = [getattr(f, "better", "higher") for f in factors]
     if directions[0] != directions[1]:
         raise ParameterError(
-            f"a product needs one direction, got {factors[0]!r} ({directions[0]} is better) and "
-            f"{factors[1]!r} ({directions[1]} is better)"
+            "the factors of a product must have the same direction, got "
+            f"{factors[0]!r} ({directions[0]} is better) and {factors[1]!r} "
+            f"({directions[1]} is better)"
         )
     return str(directions[0])
 

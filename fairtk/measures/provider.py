@@ -123,14 +123,14 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
         ExactExposure.of(run).refuse(plain[0])
     if not run.is_sampled:
         return
-    finding = f"has several rankings of a query (column {SAMPLE!r})"
+    finding = f"several rankings of a query (column {SAMPLE!r})"
     remedy = f"write E({plain[0]}) for the mean over samples"
     if SAMPLE not in run.frame.columns:
-        finding = f"has a document or a rank of a query twice, and no column {SAMPLE!r}"
-        remedy = f"if it is sampled, {remedy} and {LOST_SAMPLES}"
+        finding = f"a duplicate document or rank, and no column {SAMPLE!r}"
+        remedy = f"for a sampled run, {remedy} and {LOST_SAMPLES}"
     raise InputError(
-        f"{where}{': ' if where else ''}{plain[0]} requires one ranking per query, but the run "
-        f"{finding}; {remedy}"
+        f"{where}{': ' if where else ''}{plain[0]} requires one ranking per query, got {finding}; "
+        f"{remedy}"
     )
 
 
@@ -561,13 +561,13 @@ def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
             for name, qids in systems.items()
         )
         text = (
-            f"{measure}: rankings have fewer than min({cutoff}, n) documents for {counts}. "
-            "Exposure over fewer documents mostly looks more even: retrieve more documents, or use "
+            f"{measure}: rankings are shorter than min({cutoff}, n) documents for {counts}. "
+            "Exposure over fewer documents usually looks more even; retrieve more, or use "
             "a smaller cutoff"
         )
         lengths = list(systems.values())
         if len(lengths) < n_systems or any(length != lengths[0] for length in lengths):
-            text += ". This differs between systems, so their values are not comparable"
+            text += ". Lengths differ between systems, so their values are not comparable"
         texts.append(text)
     return texts
 

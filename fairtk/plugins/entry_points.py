@@ -60,7 +60,7 @@ class Plugin:
             needed = required.marker is None or required.marker.evaluate({"extra": ""})
             if needed and _normal(required.name) == BUILTIN and version not in required.specifier:
                 raise PluginError(
-                    f"it requires fairtk{required.specifier}, but fairtk {__version__} is installed"
+                    f"it requires fairtk{required.specifier}, got fairtk {__version__}"
                 )
 
     def reject(self, error: BaseException) -> None:
@@ -86,8 +86,8 @@ def installed_plugins(group: str) -> list[Plugin]:
     names = {_normal(plugin.name): plugin.name for plugin in plugins}
     if BUILTIN not in names:
         _warn(
-            "the built-in measures and commands are missing, because fairtk is not installed; "
-            f"run {install_hint()}, or pip install -e . in a checkout"
+            "fairtk is not installed, so the built-in measures and commands are missing; run "
+            f"{install_hint()}, or pip install -e ., in a checkout"
         )
     restricted = os.environ.get(RESTRICT)
     chosen = sorted(w.strip() for w in (restricted or "").split(",") if w.strip())
@@ -95,7 +95,7 @@ def installed_plugins(group: str) -> list[Plugin]:
     for name in chosen:
         if _normal(name) not in names:
             tail = did_you_mean(name, names.values())
-            _warn(f"{RESTRICT} names the plugin {name!r}, which is not installed{tail}")
+            _warn(f"unknown plugin {name!r} in {RESTRICT}{tail}")
     return [p for p in plugins if p.point.group == group and _normal(p.name) in allowed]
 
 

@@ -56,7 +56,7 @@ class PluginHost:
     def unregister(self, plugin: Any) -> None:
         """Undo `register`; an unknown object is a `PluginError`."""
         if not self.manager.is_registered(plugin):
-            raise PluginError(f"cannot unregister {plugin!r}: it is not a registered plugin")
+            raise PluginError(f"unknown plugin {plugin!r}; unregister only registered ones")
         entry = next(p for p in self.plugins if p.implementation is plugin)
         self._take_back(entry)
         self.plugins.remove(entry)
@@ -90,8 +90,8 @@ class PluginHost:
         """Register all objects of a plugin, or raise an error and register nothing."""
         if self.manager.is_registered(implementation):
             raise PluginError(
-                f"{plugin.module} is registered already; name a module in only one entry point, "
-                "and unregister an object before you register it again"
+                f"duplicate plugin {plugin.module}; name a module in only one entry point, and "
+                "unregister an object before you register it again"
             )
         plugin.implementation = implementation
         try:
@@ -122,17 +122,14 @@ class PluginHost:
 
 def _check_hooks(plugin: Plugin) -> None:
     if not plugin.hooks:
-        raise PluginError(f"it implements no hook; known hooks: {', '.join(HOOKS)}")
+        raise PluginError(f"no hook with @fairtk.hookimpl; known: {', '.join(HOOKS)}")
     for name in [*plugin.hooks, *HOOKS]:
         if name not in HOOKS:
             raise PluginError(f"unknown hook {name!r}{did_you_mean(name, HOOKS)}")
         function = getattr(plugin.implementation, name, None)
         imported = function is vars(hookspecs)[name]
         if callable(function) and name not in plugin.hooks and not imported:
-            raise PluginError(
-                f"it defines {name} without the marker @fairtk.hookimpl, so fairtk would not call "
-                "it; add the marker"
-            )
+            raise PluginError(f"{name} requires the marker @fairtk.hookimpl")
 
 
 def _half_imported(module: str) -> bool:

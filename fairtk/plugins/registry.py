@@ -187,7 +187,7 @@ class Registry(Generic[T]):
         if not (isinstance(kind, type) and issubclass(kind, self.base_class)):
             rule = "a subclass" if self.classes else "an instance"
             raise PluginError(
-                f"each {self.kind} must be {rule} of {self.base_class.__name__}, got {value!r}"
+                f"a {self.kind} must be {rule} of {self.base_class.__name__}, got {value!r}"
             )
         own = "__name__" if self.classes else "name"
         name = getattr(value, "NAME", "") or getattr(value, own, "")
@@ -200,7 +200,7 @@ class Registry(Generic[T]):
                 "rename one"
             )
         if taken.value is not value:
-            raise PluginError(f"it provides the {self.kind} {name!r} twice")
+            raise PluginError(f"duplicate {self.kind} {name!r}")
         self.listener(name, value)
         return name
 
@@ -279,8 +279,8 @@ class Directory(Generic[Named]):
         """Register an object under a name; a duplicate name is a `DuplicateError`."""
         if (other := self.registered.setdefault(name, value)) != value:
             raise DuplicateError(
-                f"duplicate name {name!r} for {self._kind}, already registered for {other!r}; "
-                "choose another name"
+                f"duplicate name {name!r} of {self._kind}, registered for {other!r}; choose "
+                "another name"
             )
         return name
 
@@ -309,7 +309,8 @@ class Directory(Generic[Named]):
             return held[0]
         if held:
             raise ParameterError(
-                f"several measures have different {self._kind} named {text!r}; {self._remedy}"
+                f"ambiguous name {text!r} of different {self._kind} in several measures; "
+                f"{self._remedy}"
             )
         path = Path(text)
         if path.suffix and path.exists():
@@ -317,14 +318,14 @@ class Directory(Generic[Named]):
             read: Named = cls.read(path)
             return read
         if path.suffix and len(path.suffix) < 9 and "#" not in text:
-            raise InputError(f"{self._kind} {text!r}: no such file or registered name")
+            raise InputError(f"{text}: no such file or name of registered {self._kind}")
         error = NotFoundError(self._kind, text, self.registered)
         error.args = (f"{error}; {self._remedy}",)
         raise error
 
 
 GROUPS: Directory[Groups] = Directory(
-    "groups", "fairtk.groups.groups:Groups", "give the object, or fairtk.register_groups(object)"
+    "groups", "fairtk.groups.groups:Groups", "pass the object, or use fairtk.register_groups"
 )
 TARGETS: Directory[Target] = Directory(
     "target",
@@ -356,7 +357,7 @@ def register_target(target: Target, name: str) -> str:
     from fairtk.groups.distances import TARGET_WORDS
 
     if name in TARGET_WORDS:
-        raise ParameterError(f"{name!r} is a target of any groups; choose another name")
+        raise ParameterError(f"the name {name!r} is reserved; choose another name")
     return TARGETS.register(target, name)
 
 
@@ -386,8 +387,8 @@ def refuse_unknown_options(
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for option in options:
         if option not in parameters and not takes_any:
-            tail = did_you_mean(option, parameters) if parameters else "; it has no options"
-            raise ParameterError(f"{what} has no option {option!r}{tail}")
+            tail = did_you_mean(option, parameters)
+            raise ParameterError(f"{what}: unknown parameter {option!r}{tail}")
     refuse_other_than_text(what, parameters, options)
     return parameters
 
@@ -423,8 +424,8 @@ def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingMode
     model: BrowsingModel = _as_object(browsing, browsing_models, f"{where}: browsing")
     if model.stop > 0:
         raise ParameterError(
-            f"{where}: browsing must be a browsing model without a cascade, such as TREC, DCG or "
-            f"RBP(p=0.8), got {browsing!r}"
+            f"{where}: browsing must be a model without a cascade, e.g. TREC, DCG or RBP(p=0.8), "
+            f"got {browsing!r}"
         )
     return model
 
@@ -444,8 +445,8 @@ def _as_object(
         raise ParameterError(f"{where}: {error}") from None
     if not isinstance(made, registry.base_class):
         raise ParameterError(
-            f"{where}: expected a {registry.kind} or its string form, such as "
-            f"{registry.names()[0]!r}, got {value!r}"
+            f"{where}: expected a {registry.kind} or its name, e.g. {registry.names()[0]!r}, got "
+            f"{value!r}"
         )
     return made
 
@@ -453,8 +454,9 @@ def _as_object(
 def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None = None) -> Any:
     name, options = parse_call(text, registry.kind)
     kind = registry.get(name)
-    open_ = {k: v for k, v in (settings or {}).items() if k in kind.__dataclass_fields__}
-    try:
-        return kind(**{**open_, **options})
-    except TypeError as error:
-        raise ParameterError(f"{registry.kind} {text!r}: {error}") from None
+    parameters = refuse_unknown_options(name, kind, options)
+    given = {k: v for k, v in (settings or {}).items() if k in parameters} | options
+    for parameter in parameters.values():
+        if parameter.default is parameter.empty and parameter.name not in given:
+            raise ParameterError(f"{name}: {parameter.name} is required")
+    return kind(**given)

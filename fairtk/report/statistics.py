@@ -328,7 +328,7 @@ def no_test(differences: FloatArray) -> str:
     if len(differences) == 1:
         return "only one pair is defined"
     if not differences.any():
-        return "no pair differs"
+        return "all differences are 0"
     if np.ptp(differences) <= _ZERO * np.abs(differences).max():
         return "all pairs differ by the same amount"
     return ""

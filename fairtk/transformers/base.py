@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
-from fairtk.errors import ColumnError
+from fairtk.errors import ColumnError, format_list, missing_columns
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -108,16 +108,16 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
         plain_columns(inp, type(self).__name__)
         if {EXPOSURE, BROWSING, CUTOFF} <= set(inp.columns):
             raise ColumnError(
-                f"{type(self).__name__} expected rankings, got exact exposure (columns "
-                f"{EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}), which is only valid for measures: "
-                "make it the last stage, or draw rankings with FairSampler"
+                f"{type(self).__name__}: expected rankings, got exact exposure (columns "
+                f"{EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}); make exact exposure the last stage, "
+                "or draw rankings with FairSampler"
             )
         if len(inp.columns) and isinstance(inp.columns, pd.RangeIndex):
             # PyTerrier's chains convert other objects to rows before any stage sees them
             raise ColumnError(
-                f"{type(self).__name__} requires named columns, got columns 0 to "
-                f"{len(inp.columns) - 1}: pass a pandas DataFrame to a chain (>>), e.g. "
-                "table.to_pandas() for another library's table"
+                f"{type(self).__name__}: expected named columns, got columns 0 to "
+                f"{len(inp.columns) - 1}; pass a pandas DataFrame to the pipeline, e.g. "
+                "table.to_pandas()"
             )
         for index, required in enumerate(modes):
             if all(column in inp.columns for column in required):
@@ -125,9 +125,14 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
         from pyterrier.validate import _TransformerMode
 
         missing = [[column for column in mode if column not in inp.columns] for mode in modes]
+        fewest = min(missing, key=len)
         raise TransformerInputError(
-            f"{type(self).__name__} requires the columns {' or '.join(map(str, modes))}; missing: "
-            f"{min(missing, key=len)}, got: {list(inp.columns)}",
+            f"{type(self).__name__}: "
+            + missing_columns(
+                fewest,
+                " or ".join(format_list(mode, 9) for mode in modes),
+                inp.columns,
+            ),
             [
                 _TransformerMode(missing_columns=columns, extra_columns=[], mode_name=f"mode {i}")
                 for i, columns in enumerate(missing)
@@ -145,8 +150,8 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
             name = type(self).__name__
             remedy = remedy or f"put {name} before the sampler, or wrap a reranker in PerSample"
             raise ColumnError(
-                f"{name} expected one ranking per query, got sampled rankings (column {SAMPLE!r}): "
-                f"{remedy}"
+                f"{name}: expected one ranking per query, got sampled rankings (column "
+                f"{SAMPLE!r}); {remedy}"
             )
 
     def plain_run(self, inp: pd.DataFrame) -> Run:

@@ -69,8 +69,8 @@ class Candidates(FairTransformer):
         for part in ("docs", "queries", "scoreddocs"):
             if not self._source.has(part):
                 raise InputError(
-                    f"Candidates requires a dataset with docs, queries and scoreddocs (the "
-                    f"candidates of each query): {part} is missing in {dataset!r}"
+                    f"Candidates requires a dataset with docs, queries and scoreddocs; {part} is "
+                    f"missing in {dataset!r}"
                 )
         has_id = hasattr(self._source, "dataset_id")
         # without an id, a dataset is equal only to itself
@@ -110,11 +110,11 @@ class Candidates(FairTransformer):
         if missing:
             unknown = [q for q in missing if q not in pool.queries.index]
             empty = [q for q in missing if q in pool.queries.index]
-            texts = [f"{self.dataset} does not have qids {format_list(unknown)}"] if unknown else []
-            texts += [f"it has no candidates for qids {format_list(empty)}"] if empty else []
+            texts = [f"unknown qids {format_list(unknown)}"] if unknown else []
+            texts += [f"qids without candidates {format_list(empty)}"] if empty else []
             warnings.warn(
-                f"Candidates: {'; '.join(texts)}; {len(missing)} of {len(qids)} topics get no "
-                f"documents (the dataset's qids look like {next(iter(pool.spans), None)!r})",
+                f"Candidates: {len(missing)} of {len(qids)} topics get no documents "
+                f"({', '.join(texts)}; {self.dataset} has {format_list(pool.spans, 1)})",
                 DataWarning,
                 stacklevel=4,
             )
@@ -149,7 +149,7 @@ class _Pool:
         rows = pd.Index(texts[DOCNO]).get_indexer(pd.Index(docs[DOCNO]))
         if (rows < 0).any():
             missing = docs[DOCNO].to_numpy()[rows < 0]
-            raise InputError(f"Candidates: missing from the docs: {format_list(missing)}")
+            raise InputError(f"Candidates: missing documents {format_list(missing)}")
         if not np.array_equal(rows, np.arange(len(texts))):  # LaMP's are in order, without a copy
             texts = texts.iloc[rows].reset_index(drop=True)
         docs = pd.concat([docs, texts[fields]], axis=1)
@@ -299,7 +299,7 @@ class CollectionBM25(FairTransformer):
         if not callable(documents):
             raise ParameterError(
                 "CollectionBM25: documents must be a function that returns them, got "
-                f"{type(documents).__name__}: write lambda: documents"
+                f"{type(documents).__name__}; write lambda: documents"
             )
         self.documents = documents
         self.num_results = checks.integer("num_results", num_results, "CollectionBM25")
@@ -363,8 +363,8 @@ class CollectionBM25(FairTransformer):
             except ImportError:
                 raise FairtkError(
                     "CollectionBM25 requires the package 'pyterrier-pisa', which is not installed: "
-                    "pip install pyterrier-pisa (Linux on x86-64); elsewhere use another PyTerrier "
-                    "retriever: fairtk_papers.fair_qr.QrStudy(..., retriever=...)"
+                    "pip install pyterrier-pisa (Linux on x86-64), or use another PyTerrier "
+                    "retriever, fairtk_papers.fair_qr.QrStudy(..., retriever=...)"
                 ) from None
             # one folder per k1 and b, because PISA stores the weights with the index
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
@@ -415,7 +415,7 @@ class CollectionBM25(FairTransformer):
         if errors:
             raise errors[0]
         if first is None:
-            raise InputError("the collection has no documents to index")
+            raise InputError("CollectionBM25: no documents")
 
     def _rows(self, terminal: TextIO, errors: list[Exception]) -> Iterator[dict[str, str]]:
         """Yield the documents, and append an exception to `errors`.

@@ -38,7 +38,7 @@ class ExposureTransformer(FairTransformer):
         if self.browsing.needs_cutoff and self.cutoff is None:
             raise ParameterError(
                 f"{name}: a cutoff is required for browsing={str(self.browsing)!r}, the number of "
-                f"documents that the user reads: write {name}(cutoff=5, ...)"
+                f"documents that the user reads; write {name}(cutoff=5, ...)"
             )
 
     def weights(self, run: Run) -> FloatArray:

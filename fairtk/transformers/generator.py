@@ -16,7 +16,9 @@ from fairtk.errors import (
     ColumnError,
     DataWarning,
     InputError,
-    such_rows,
+    format_list,
+    missing_columns,
+    such,
 )
 from fairtk.frames import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE, IntArray, Run
 from fairtk.frames.columns import SUBSET, plain_columns
@@ -65,9 +67,9 @@ def warn_of_long_questions(
     ):
         if ids:
             warnings.warn(
-                f"{where}: the questions of {len(ids)} queries {what} (first: qid "
-                f"{ids[0]!r}); their answers do not depend on the ranking; use a model with a "
-                "longer window or a larger max_prompt_tokens",
+                f"{where}: the questions of {len(ids)} queries {what} (qid {format_list(ids, 3)}), "
+                "so their answers do not depend on the ranking; use a model with a longer window "
+                "or a larger max_prompt_tokens",
                 DataWarning,
                 stacklevel=5,
             )
@@ -121,7 +123,7 @@ class Generator(FairTransformer):
 
     def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
         super().__init__()
-        rule = f"{checks.FROM_1} (for answers without documents, pass a frame of queries)"
+        rule = "be an integer of at least 1 (for answers without documents, pass only queries)"
         self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
         self.backend: Backend = (
             ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
@@ -191,10 +193,10 @@ class Generator(FairTransformer):
 
     def _refuse_without(self, missing: list[str], inp: pd.DataFrame) -> None:
         name = getattr(self.prompt, "name", type(self.prompt).__name__)
+        expected = f"{format_list(self.prompt.fields, 9)} for the prompt {name!r}"
         raise ColumnError(
-            f"{type(self).__name__} requires the document columns {list(self.prompt.fields)} for "
-            f"the prompt {name!r}; missing: {missing}, got: {list(inp.columns)}; add a text_loader "
-            f"before it, e.g. retriever >> pt.text.get_text(dataset, {missing!r}) >> "
+            f"{type(self).__name__}: {missing_columns(missing, expected, inp.columns)}; load the "
+            f"texts before it, e.g. retriever >> pt.text.get_text(dataset, {missing!r}) >> "
             f"{type(self).__name__}(...)"
         )
 
@@ -221,8 +223,8 @@ class Generator(FairTransformer):
         if len(differ):
             row = int(run.order[differ[0]])
             raise InputError(
-                f"{type(self).__name__}: the rows of a ranking must have one question, got another "
-                f"question {questions[question[differ[0]]]!r} for {_location(inp, row)}"
+                f"{type(self).__name__}: expected one question per ranking, got another one, "
+                f"{questions[question[differ[0]]]!r}, for {_location(inp, row)}"
             )
         values = {field: self._coded(inp, field, run.order[top]) for field in self.prompt.fields}
         codes = pd.DataFrame({field: code for field, (code, _) in values.items()})
@@ -257,7 +259,7 @@ class Generator(FairTransformer):
             row = int(missing[0] if rows is None else rows[missing[0]])
             raise InputError(
                 f"{type(self).__name__}: missing text (NaN) in the column {column!r} for "
-                f"{_location(inp, row)} ({such_rows(len(missing))}): load the text of every "
+                f"{_location(inp, row)} ({such(len(missing))}); load the text of every "
                 "document, or fill it with ''"
             )
         return code, np.asarray(texts, dtype=object)

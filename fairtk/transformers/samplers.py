@@ -75,8 +75,8 @@ class Calibration:
             )
         if (max_relevance_loss is None) != (relevance is None):
             raise ParameterError(
-                f"{where}: `max_relevance_loss` and `relevance` require each other: `relevance` is "
-                "labels (qid, docno, label), or 'scores' to use the scores of the run"
+                f"{where}: `max_relevance_loss` and `relevance` require each other; `relevance` is "
+                "labels (qid, docno, label), or 'scores' for the scores of the run"
             )
         if isinstance(relevance, str) and relevance != "scores":
             raise ParameterError(
@@ -89,8 +89,8 @@ class Calibration:
         if cutoff is None:
             name = "max_relevance_loss" if target_disparity is None else "target_disparity"
             raise ParameterError(
-                f"{where}: a cutoff is required for `{name}`, the number of documents that are "
-                "read, e.g. `cutoff=5`"
+                f"{where}: `cutoff` is required for `{name}` (the number of documents that are "
+                "read), e.g. `cutoff=5`"
             )
         self.cutoff = cutoff
 
@@ -106,7 +106,7 @@ class Calibration:
         else:
             result = self._to_relevance(run, score, float(self.max_relevance_loss or 0))
         missed = ~result["reached"].to_numpy()
-        self._warn(run, missed, "cannot be reached for {}; the nearest value is used: {}")
+        self._warn(run, missed, "cannot be reached for {}; the nearest value is used")
         return result
 
     def _to_disparity(self, run: Run, score: FloatArray, target: float) -> pd.DataFrame:
@@ -142,7 +142,7 @@ class Calibration:
             run,
             undefined,
             "is undefined for {} without a relevant document in the ranking; the uniform policy is "
-            "used: {}",
+            "used",
         )
         full_gain = np.where(undefined, 1.0, fixed)
 
@@ -183,7 +183,7 @@ class Calibration:
             if self.target_disparity is not None:
                 setting = f"target_disparity={self.target_disparity}"
             n, qids = int(mask.sum()), format_list(run.qids[run.ranking_query][mask])
-            text = what.format(f"{n} of {len(mask)} queries", qids)
+            text = what.format(f"{n} of {len(mask)} queries ({qids})")
             warnings.warn(f"{self.where}: {setting} {text}", DataWarning, stacklevel=4)
 
 
@@ -380,7 +380,7 @@ class FairSampler(Sampler):
         relevance: pd.DataFrame | str | None = None,
     ) -> None:
         super().__init__(n_samples, cutoff, seed)
-        self.method = checks.known("method of FairSampler", method, METHODS)
+        self.method = checks.known("FairSampler method", method, METHODS)
         name = type(self).__name__
         options = {
             "alpha": alpha,
@@ -390,8 +390,8 @@ class FairSampler(Sampler):
         given = [option for option, value in options.items() if value is not None]
         if len(given) > 1:
             raise ParameterError(
-                f"{name}: {' and '.join(f'`{option}`' for option in given)} exclude each other: "
-                "use one"
+                f"{name}: {' and '.join(f'`{option}`' for option in given)} are mutually "
+                "exclusive; use one"
             )
         self.alpha: Any = None  # a number unless there is a calibration
         self.target_disparity = self.max_relevance_loss = self.relevance = None
@@ -585,8 +585,8 @@ class PerSample(FairTransformer):
         unknown = ~result[QID].isin(qids)
         if unknown.any():
             raise InputError(
-                f"{self._name()} returned the unknown qid {result[QID][unknown].iloc[0]!r}: the "
-                "transformer must keep qids"
+                f"{self._name()} must return the queries of its input, got qid "
+                f"{result[QID][unknown].iloc[0]!r}"
             )
         order = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
         return result.take(order).reset_index(drop=True)
@@ -600,8 +600,8 @@ class PerSample(FairTransformer):
         is_duplicate = out[QID].duplicated().to_numpy()
         if is_duplicate.any():
             raise InputError(
-                f"{self._name()} returned several answers for the qid "
-                f"{out[QID][is_duplicate].iloc[0]!r}, expected one per ranking"
+                f"{self._name()} must return one answer per ranking, got several for qid "
+                f"{out[QID][is_duplicate].iloc[0]!r}"
             )
         new = [c for c in out.columns if c not in plain.columns or c == QANSWER]
         rows = plain.drop(columns=QANSWER, errors="ignore")
@@ -621,9 +621,8 @@ class PerSample(FairTransformer):
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():
             raise InputError(
-                f"{self._name()} returned the unknown qid "
-                f"{part[QID].iloc[int(np.argmin(pair))]!r}: with joint=True, the transformer must "
-                "keep qids"
+                f"{self._name()} must return the queries of its input with joint=True, got qid "
+                f"{part[QID].iloc[int(np.argmin(pair))]!r}"
             )
         restored = part.assign(**{QID: plain[QID].take(first[pair]).array})
         return self._returned(restored, sample[first[pair]])
@@ -632,7 +631,7 @@ class PerSample(FairTransformer):
         where = f"the output of {self._name()}"
         require_columns(part, [QID], where)
         if SAMPLE in part.columns:
-            raise InputError(f"{where} must not have the column {SAMPLE!r}: do not sample again")
+            raise InputError(f"{where} must not have the column {SAMPLE!r}; do not sample again")
         samples = np.broadcast_to(np.asarray(number, dtype=np.int64), (len(part),))
         return part.assign(**{SAMPLE: samples.copy()})
 

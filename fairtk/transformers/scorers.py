@@ -224,8 +224,8 @@ class BM25Scorer(Scorer):
     ) -> None:
         super().__init__()
         for name, value in (("k1", k1), ("epsilon", epsilon)):
-            checks.number(name, value, "BM25Scorer", rule="be at least 0")
-        checks.number("b", b, "BM25Scorer", 0, 1, rule="be between 0 and 1")
+            checks.number(name, value, "BM25Scorer")
+        checks.share("b", b, "BM25Scorer")
         if tokenize != "whitespace" and not callable(tokenize):
             raise ParameterError(
                 "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words, "

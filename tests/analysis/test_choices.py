@@ -114,7 +114,7 @@ def test_groups_targets_and_policies():
     }  # fmt: skip
     assert row(found, "target", "relevance")["note"] == ""
     assert set(found.table["measure"]) == {"AWRF@2"}
-    assert "which has no unknown level" in row(found, "unlabeled", "unknown")["note"]
+    assert "requires an unknown level" in row(found, "unlabeled", "unknown")["note"]
     assert found.means["mean"].dropna().between(0, 1 + 1e-9).all()
 
 

@@ -50,7 +50,7 @@ def test_n_is_said():
     labeled = pd.concat([RUN, pd.DataFrame({"qid": ["2"], "docno": ["d"], "sample": [0]})])
     labeled = labeled.fillna({"score": 0.0, "rank": 2})
     note = evaluate(None, {"two": RUN, "three": labeled}, [E(UNIFORM @ 2), EE_D @ 1]).note
-    assert "per query: two 2; three 2 to 3." in note
+    assert "per query (two 2; three 2 to 3)" in note
     assert evaluate(None, RUN, [UNIFORM @ 2]).note == evaluate(QRELS, RUN, [EE_D @ 1]).note == ""
 
 

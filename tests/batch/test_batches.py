@@ -161,7 +161,7 @@ def test_what_is_out_is_not_asked_online(world):
         assert len(llm.complete(questions(["a", "b", "c"]))) == 3 == len(server.requests)
     # the batch answers nevertheless: the first answers stay
     reading = world.read([answered(line) for line in world.lines()])
-    assert counted(reading) == {"there": 2} and len(world.ledger) == 3
+    assert counted(reading) == {"known": 2} and len(world.ledger) == 3
 
 
 def test_answers_to_dropped_prompts_are_paid_for(world):
@@ -248,7 +248,7 @@ def test_a_budget_is_claimed_at_writing_and_settled_at_reading(tmp_path):
         other.wrap(llm.llm).complete(questions(["f"]))
     lines = [answered(line) for line in world.lines()]
     readings = [world.read(lines[:2]), world.read(lines)]
-    assert [counted(one) for one in readings] == [{"taken": 2}, {"taken": 1, "there": 2}]
+    assert [counted(one) for one in readings] == [{"taken": 2}, {"taken": 1, "known": 2}]
     assert world.totals == []
     # 10 and 5 tokens each, as the server says
     cost = 0.5 * (10 * 2 + 5 * 4) / 1e6
@@ -284,7 +284,7 @@ def test_answers_in_any_order_once(world):
     assert counted(reading) == {"taken": 799, "duplicate": 1} and reading.out == 401
     assert [count for _, count, _ in world.totals] == [401] == [len(world.claims)]
     reading = world.read(good)
-    assert counted(reading) == {"taken": 401, "there": 799} and reading.out == 0
+    assert counted(reading) == {"taken": 401, "known": 799} and reading.out == 0
     assert len(world.payments) == 1200
     answers = world.llm.complete(questions([f"prompt {n}" for n in range(1200)]))
     assert [a.text for a in answers] == [answer_of(f"prompt {n}") for n in range(1200)]
@@ -347,7 +347,7 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
         f"F:3: {keys[1]}: 400: too long",
         f"F:4: {keys[2]}: batch_expired: not run in time",
     ]
-    assert problems["unknown"] == ["F:5: of-another-study: no prompt of this batch has this id"]
+    assert problems["unknown"] == ["F:5: of-another-study: no prompt in the batch has this id"]
     assert problems["other model"] == [f"F:6: {keys[4]}: expected 'toy', got 'toy-mini'"]
     assert problems["unusable"] == [
         f"F:7: {keys[5]}: unusable answer: length",
@@ -415,10 +415,10 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     world = World(tmp_path, retry_unusable=True)
     assert world.write(["a", "b"]).prompts == 2
     again = world.read(old)
-    assert counted(again) == {"there": 2} and again.out == 2
+    assert counted(again) == {"known": 2} and again.out == 2
     assert world.write(["a", "b"]).prompts == 0  # both are out, and paid for once more
     new = [answered(line) for line in world.lines("batch-0002.jsonl")]
-    assert counted(world.read([*old, *new])) == {"there": 2, "taken": 2}
+    assert counted(world.read([*old, *new])) == {"known": 2, "taken": 2}
     assert [one.text for one in world.llm.complete(questions(["a", "b"]))] == [
         answer_of("a"),
         answer_of("b"),
@@ -451,7 +451,7 @@ def test_a_ledger_without_the_claims(tmp_path):
     row = world.batches.status(world.folder).iloc[0]
     assert (row["answered"], row["failed"], row["out"]) == (1, 2, 0)
     assert world.write(["a", "b", "c"]).prompts == 2
-    assert counted(world.read(good)) == {"taken": 2, "there": 1} and len(world.payments) == 3
+    assert counted(world.read(good)) == {"taken": 2, "known": 1} and len(world.payments) == 3
     world.ledger.close()
 
 

@@ -96,7 +96,7 @@ def test_recipes(fairtk, tmp_path, heading):
         script = ["sh", "-e", "-c", recipe(heading)]
         done = subprocess.run(script, env=variables, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "Answers: taken 2,100" in done.stdout
+        assert "Answers: 2,100 taken" in done.stdout
         assert len(llm.complete(texts)) == 2100
     if "SLURM" in heading:
         assert len(list((tmp_path / "answers").iterdir())) == 3
@@ -124,7 +124,7 @@ def test_a_ledger_that_was_moved(fairtk, tmp_path, batch):
     (tmp_path / "a.sqlite").rename(tmp_path / "b.sqlite")
     assert "--ledger" in failed(fairtk("prompts", "status", "p"))
     done = fairtk("prompts", "drop", "p", "--ledger", "b.sqlite")
-    assert done.stdout == "2 prompts are dropped\n"
+    assert done.stdout == "Dropped prompts: 2\n"
 
 
 def test_a_file_of_something_else_is_an_error(fairtk, tmp_path, batch):
@@ -147,4 +147,4 @@ def test_a_file_of_something_else_is_an_error(fairtk, tmp_path, batch):
     for name in ("part", "whole", "empty"):  # also where all was read before
         assert codes[name].exit_code == 0, codes[name].output
     both = fairtk("prompts", "read", "p", "whole", "run")
-    assert both.exit_code == 2 and "Error: run: " in both.stderr and "there 2" in both.stdout
+    assert both.exit_code == 2 and "Error: run: " in both.stderr and "2 known" in both.stdout

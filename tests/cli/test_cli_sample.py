@@ -104,6 +104,5 @@ def test_a_run_without_rows_is_not_taken_for_a_sampled_one(dense, fairtk):
     result = fairtk("sample", "none.run", "-o", "out.run")
     assert result.exit_code == 0, result.output
     assert result.stderr == (
-        "warning: data: none.run: this run has no rows\n"
-        "out.run: 100 rankings for each of 0 queries\n"
+        "warning: data: none.run: no rows\nout.run: 100 rankings for each of 0 queries\n"
     )

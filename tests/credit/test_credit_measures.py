@@ -101,8 +101,8 @@ def test_undefined_rankings_are_left_out_and_counted():
         values = dict((m.query_id, m.value) for m in ir_measures.iter_calc([AE_D], QRELS, credit))
     said = [str(w.message) for w in caught]
     assert values["1"] == pytest.approx(22 / 64) and math.isnan(values["2"])
-    assert any("1 of 9 values of credit are below 0" in text for text in said)
-    assert any("the credit of 2 of 5 rankings is undefined" in text for text in said)
+    assert any("1 of 9 values of credit are negative" in text for text in said)
+    assert any("undefined (NaN, or a sum of 0) for 2 of 5 rankings" in text for text in said)
     assert any("undefined (NaN) for 1 of 2 queries" in text and "'2'" in text for text in said)
 
 

@@ -273,7 +273,7 @@ def one_answer(text):
         ("So [0].", None, "have no citations.*qid 'q7'"),
         ("So [1–1000000000].", [1, 0, 0], "numbers beyond the prompt.*qid 'q7'"),
         ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the prompt.*qid 'q7'"),
-        ("", None, "1 of 1 answers have no citations.*qid 'q7'"),
+        ("", None, "1 of 1 answers .*'q7'"),
         ("Twice [1][1] and [1, 1].", [1, 0, 0], ""),
     ],
 )

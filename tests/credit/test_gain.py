@@ -98,8 +98,8 @@ def test_without_documents_is_a_system_of_one_word():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"run": answers("pqrs")[1:]}, InputError, "run has no answer for qid '1'"),
-        ({"without": bare("pqrs")[:3]}, InputError, "without has no answer for qid '4'"),
+        ({"run": answers("pqrs")[1:]}, InputError, "qid '1' in run"),
+        ({"without": bare("pqrs")[:3]}, InputError, "qid '4' in without"),
         ({"groups": GROUPS.assign(qid=list("wxyz"))}, InputError, "none of the 4 queries"),
         ({"utility": AE_D}, ParameterError, "utility must be EU"),
         ({"confidence": 1}, ParameterError, "confidence"),

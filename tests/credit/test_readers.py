@@ -183,14 +183,18 @@ def small():
             "FairSampler or an OracleSampler",
         ),
         (lambda c, r, s: (c[c["rank"] < 1], r, s), InputError, "two or more ranks, got 1"),
-        (lambda c, r, s: (c.assign(credit=np.nan), r, s), InputError, "none of the 16 rankings"),
+        (
+            lambda c, r, s: (c.assign(credit=np.nan), r, s),
+            InputError,
+            "undefined for all 16 rankings",
+        ),
         (lambda c, r, s: (c.assign(credit=0.0), r, s), InputError, "no credit at rank 0"),
         (
             lambda c, r, s: (c, r, OracleSampler(_few(r), 4, 2)),
             InputError,
-            "docno 'd3' of qid 'q0' has credit at rank 0",
+            "docno 'd3' of qid 'q0' at rank 0",
         ),
-        (lambda c, r, s: (c, r, s, 0.99), InputError, "draw with a smaller alpha"),
+        (lambda c, r, s: (c, r, s, 0.99), InputError, "use a smaller alpha"),
     ],
 )
 def test_wrong_input(change, error, message):

@@ -59,7 +59,8 @@ def test_a_missing_column_of_answers_is_said_without_advice_to_do_what_was_done(
     with pytest.raises(ColumnError) as error:
         join_answers(QRELS, answers(("1", "x")).rename(columns={"gold_answer": "answer"}))
     assert str(error.value) == (
-        "join_answers (answers) requires the column 'gold_answer', got ['qid', 'answer']"
+        "join_answers (answers): missing column 'gold_answer'; expected 'qid', 'gold_answer', got "
+        "'qid', 'answer'"
     )
 
 

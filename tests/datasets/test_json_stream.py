@@ -51,7 +51,7 @@ def test_lines_and_byte_order_mark(tmp_path):
         ("", r"x\.json: expected a JSON array"),
         ("<html>no</html>", r"x\.json:1: expected a JSON array"),
         ('{"a": 1}', r"x\.json: expected a JSON array"),
-        ("[1,\n2,", r"x\.json: expected a JSON array: Input data was truncated"),
+        ("[1,\n2,", r"x\.json: expected a JSON array .Input data was truncated"),
         ('[{"a": 1},\n {"a" 2}]', r"x\.json:2: "),
         ('\ufeff[{"a": 1},\n 2, {"a" 2}]', r"x\.json:2: "),
         ("[1, " + "[" * 200_000 + "]" * 200_001, r"x\.json: expected a JSON array"),

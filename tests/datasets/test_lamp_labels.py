@@ -110,7 +110,7 @@ def test_a_pipeline_over_them(archive):
         (MAPPING + "999\t1\t1\n", r"mapping.tsv:6: .*'999'.*different splits or tasks"),
         (MAPPING + "031\t999\t1\n", r":6: .*'031/999' is missing from the questions"),
         (MAPPING + "031\t007\t0\n", r":6: .*duplicate label"),
-        ("qid\tpid\n1\t2\n", r"missing: 'label'"),
+        ("qid\tpid\n1\t2\n", r"missing column 'label'"),
         (MAPPING.replace("1\n", "yes\n", 1), r":2: label must be"),
     ],
 )

@@ -76,7 +76,7 @@ def test_of_a_repeated_article_the_first_counts(folder):
     corpus = [*data.CORPUS[:3], data.article(30, "Tide mill again"), *data.CORPUS[3:]]
     data.write(folder / NAMES["corpus"], data.lines(corpus))
     dataset = trec_fair.from_folder(folder)
-    message = r"gz: 1 articles with duplicate ids are ignored \(line 4: page 30\)"
+    message = r"gz: 1 articles with duplicate ids \(line 4: page 30\)"
     with pytest.warns(DataWarning, match=message):
         docs = list(dataset.docs_iter())
     data.write(folder / NAMES["corpus"], data.lines(data.CORPUS))
@@ -139,7 +139,7 @@ def test_keywords_come_from_the_official_table(folder, tmp_path, text):
     [
         ("4,['a']\n4,['b']\n", "2: duplicate id '4'"),
         ("4,['a']\n9,f()\n", "2: topic '9': 'keywords' must be a list"),
-        ("4,['a']\n9,\"['b']\n", "2: unexpected end of data"),
+        ("4,['a']\n9,\"['b']\n", "2: .*unexpected end of data"),
         ("id,keywords\n", "the file has no keywords"),
     ],
 )
@@ -168,7 +168,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
     with pytest.raises(FormatError):
         trec_fair.from_folder(tmp_path / "nowhere")
     (folder / "trec_2022_eval_reldocs.jsonl.gz").unlink()
-    with pytest.raises(FormatError, match=r"expected trec_2022_eval_reldocs.*got \['train_top"):
+    with pytest.raises(FormatError, match=r"missing trec_2022_eval_reldocs.*'train_top"):
         trec_fair.from_folder(folder, "eval")
     (folder / "trec_corpus_20220301_plain.json.gz").unlink()
     dataset = trec_fair.from_folder(folder)
@@ -245,7 +245,7 @@ def test_page_and_topic_names_may_be_strings(tmp_path):
     [
         ("{", "2: invalid JSON"),
         ("[]", "2: expected a JSON object, got a list"),
-        ('{"id": 3, "title": "a", "url": "u"}', "2: .*'plain' is missing"),
+        ('{"id": 3, "title": "a", "url": "u"}', "2: missing key 'plain'"),
         ('{"id": 3.5, "title": "a", "url": "u", "plain": ""}', "2: 'id' must be a page id"),
         ('{"id": 3, "title": null, "url": "u", "plain": ""}', "2: 'title' of page 3 must be"),
         (r'{"id": 3, "title": "\ud800", "url": "u", "plain": ""}', "2: .*surrogate"),

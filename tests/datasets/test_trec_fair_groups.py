@@ -196,7 +196,7 @@ def test_the_assessed_file_is_used_where_it_is_the_only_one(folder):
     for path in folder.glob(f"{METADATA}*"):
         path.unlink()
     assert set(trec_fair.work_needed(folder)) == {"GA"}
-    with pytest.raises(FormatError, match=f"expected {METADATA}"):
+    with pytest.raises(FormatError, match=f"missing {METADATA}"):
         trec_fair.work_needed(folder, assessed=False)
 
 

@@ -98,7 +98,7 @@ def test_whole_labels_of_any_type_are_alike(kind):
 def test_fractions_are_for_fairtks_own_measures(kind):
     halves = QRELS.assign(label=(QRELS["label"] / 2).astype(kind))
     assert len(fairtk.evaluate(halves, RUNS, [EE_R @ 5]).means) == 3
-    with pytest.raises(InputError, match=r"these qrels: nDCG@5 requires integer labels, got 0.5"):
+    with pytest.raises(InputError, match=r"qrels: nDCG@5 requires integer labels, got 0.5"):
         fairtk.evaluate(halves, RUNS, [EE_R @ 5, nDCG @ 5])
 
 

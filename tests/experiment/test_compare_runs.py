@@ -156,7 +156,7 @@ def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
     by_query = fairtk.ByGroup(P @ 2, Groups.from_frame(askers, name="askers"), by="query")
     results = fairtk.evaluate(QRELS, RUNS, [by_query, P @ 2])
     name = results.measures[0]
-    said = "compares groups of queries, so it cannot be tested over queries"
+    said = "cannot be tested over queries, because it compares groups of queries"
     with pytest.warns(UndefinedWarning, match=said):
         own = results.compare("worst", margin=0.1)
     with pytest.warns(UndefinedWarning, match=said):

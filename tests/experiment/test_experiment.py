@@ -389,7 +389,7 @@ def test_topics_without_labels_are_said_or_left_out(data):
         (
             {"topics": pd.DataFrame({"qid": ["zz"]})},
             InputError,
-            "no query of the topics is in the qrels",
+            "no query in common with the qrels",
         ),
         ({"topics": pd.DataFrame({"qid": []})}, InputError, "no rows"),
     ],

@@ -115,9 +115,9 @@ def failing(a=0):
     [
         ({"folds": 9}, ParameterError, "number of topics .6., got 9"),
         ({"folds": 1}, ParameterError, "folds must be an integer of at least 2"),
-        ({"folds": {"0": 1}}, InputError, "missing from `folds`: '1', '2'"),
+        ({"folds": {"0": 1}}, InputError, "missing topics in `folds`: '1', '2'"),
         ({"folds": dict.fromkeys(HALVES, 1)}, ParameterError, "at least two folds"),
-        ({"grid": {}}, ParameterError, "the grid is empty"),
+        ({"grid": {}}, ParameterError, "a grid must not be empty"),
         ({"grid": {"a": "12"}}, ParameterError, "the values of 'a' must be a list, got '12'"),
         ({"grid": "a"}, ParameterError, "must be a dict from setting to list"),
         (
@@ -126,7 +126,7 @@ def failing(a=0):
             "with a=0: `build` must return .* got None",
         ),
         ({"build": lambda a: 1 / a}, FairtkError, "with a=0: ZeroDivisionError: division by zero"),
-        ({"grid": {"aa": [1]}}, NotFoundError, "setting of build 'aa'.*'a'"),
+        ({"grid": {"aa": [1]}}, NotFoundError, "`build`: 'aa'.*'a'"),
         ({"build": failing, "grid": {"a": [0, 1]}}, InputError, "tune: with a=1: Place: a must"),
     ],
 )

@@ -49,7 +49,7 @@ NO_IDS = {
     "nan": (["q", np.nan], [1], "is missing"),
     "none": ([None, "q", None], [0, 2], "is missing"),
     "NA": (pd.array([1, None], dtype="Int64"), [1], "is missing"),
-    "one id as two values": ([1, "2", "1"], [0, 2], "'1' occurs with several types .int, str"),
+    "one id as two values": ([1, "2", "1"], [0, 2], "'1' must have one type, got int, str"),
     "surrogate": (["\ud800"], [0], r"has the character U\+D800"),
     "empty": (["q", ""], [1], "'' is empty"),
     "NUL": (["q", "a\0b"], [1], r"'a\\x00b' has the character U\+0000"),
@@ -169,7 +169,7 @@ def test_scores_fall_with_ranks():
     rising = np.array([2.0, 1.0, 8.0, 9.0, 9.5])
     problem = problem_of(schema.check_order, ranking, rank, rising, rows)
     assert (problem.check, problem.rows.tolist()) == ("order", [1, 0])
-    assert "rank 2 has score 9, above the 8 of rank 1" in problem.message
+    assert "score 9 at rank 2 is above score 8 at rank 1" in problem.message
 
 
 # Entry points ----------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ FAULTS = {
     "rank": (RUNS, {"rank": [1.0, 1.5, 3.0]}, "rank must be an integer", "bad-values"),
     "sample": (RUNS, {"sample": [0.0, 0.5, 0.0]}, "sample", None),
     "twice": (RUNS, {"docno": list("aac")}, "duplicate document in a ranking", "duplicates"),
-    "order": (RUNS, {"score": [3.0, 4.0, 1.0]}, "rank 2 has score 4, above the 3 of", "order"),
+    "order": (RUNS, {"score": [3.0, 4.0, 1.0]}, "score 4 at rank 2 is above score 3", "order"),
     "qid of a label": (QRELS, {"qid": ["q", "q\x7f", "q"]}, "qid .* U.007F", "bad-values"),
     "label": (QRELS, {"label": [2, "x", 0]}, "label must be a finite number below", "bad-values"),
     "large label": (QRELS, {"label": [2.0, 1e22, 0]}, "label must be a finite", "bad-values"),

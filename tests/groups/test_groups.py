@@ -84,7 +84,7 @@ def test_input_is_not_changed_and_may_be_empty():
 @pytest.mark.parametrize(
     ("frame", "options", "error", "message"),
     [
-        (GENDER[["docno"]], {}, ColumnError, r"'gender'.*missing: \['group'\]"),
+        (GENDER[["docno"]], {}, ColumnError, "'gender'.*missing column 'group'"),
         (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "duplicate .*docno 'd2', group 'm'"),
         (GENDER.assign(weight=-1), {}, InputError, "weight .* got -1 .docno 'd1', group 'f'"),
         (GENDER.assign(weight=np.nan), {}, InputError, "weight .* nan .docno 'd1', group 'f'"),
@@ -95,12 +95,12 @@ def test_input_is_not_changed_and_may_be_empty():
             GENDER,
             {"levels": [UNKNOWN, "f"]},
             InputError,
-            r"group 'm' is not one of .*'f' .docno 'd2'",
+            "unknown level 'm' .docno 'd2'.*'f'",
         ),
         (GENDER, {"levels": ["m", "m"]}, DuplicateError, "duplicate level 'm'"),
         (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
-        (GENDER, {"unknown": None}, InputError, "the group is missing .*docno 'd4'"),
-        (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
+        (GENDER, {"unknown": None}, InputError, "group is missing .*docno 'd4'"),
+        (GENDER, {"split": "half"}, ParameterError, "split must be one of 'count', 'equal'"),
         (GENDER.assign(docno=None), {}, InputError, "docno is missing"),
         (GENDER.assign(docno=1.0), {}, InputError, "docno .*astype"),
         (GENDER.iloc[:0], {"unknown": None}, InputError, "no levels; pass"),
@@ -149,7 +149,7 @@ def test_crossing_needs_other_names_and_common_documents():
     assert (GENDERS * Groups.from_frame(GENDER, name="second")).space.shape == (3, 3)
     far, three, none = (small_groups(docnos, "x" * len(docnos)) for docnos in ("7", "978", ""))
     for other, example in ((far, "1, e.g. '7'"), (three, "3, e.g. '7'"), (none, "no documents")):
-        message = f"have no documents in common (4, e.g. 'd1' and {example}); check that both use"
+        message = f"have no document in common (4, e.g. 'd1' and {example}); check that both use"
         with pytest.raises(InputError, match=re.escape(message)):
             GENDERS * other
     with pytest.raises(TypeError):
@@ -285,7 +285,7 @@ def test_policies_of_crossed_attributes():
     assert found.size.tolist() == [2, 0]
     got, _ = cells(crossed, ["d3"], "uniform")
     assert got == [[0, 0, 0, 0, 0.5, 0.5]]
-    with pytest.raises(InputError, match="'d3'.*'region'"):
+    with pytest.raises(InputError, match="'region'.*'d3'"):
         crossed.memberships(["d1", "d3"], "unknown")
     with pytest.raises(ParameterError):
         crossed.memberships(["d1"], "bounds")
@@ -321,7 +321,7 @@ def test_groups_from_documents():
         Groups.from_docs(pages, "regions")
     with pytest.raises(InputError, match="docno '1'.*'kind'"):
         Groups.from_docs(pages, "kind")
-    with pytest.raises(InputError, match="'age'.*'gender'"):
+    with pytest.raises(InputError, match="'age'.* gender"):
         Groups.from_docs(Pages(), "age")
     with pytest.raises(InputError, match="ir_datasets"):
         Groups.from_docs([], "age")

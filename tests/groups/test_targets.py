@@ -79,7 +79,7 @@ def test_population():
         ({"f": np.nan}, "the share of 'f' must be at least 0, got nan"),
         ({"f": 0.0}, "sum of shares must be above 0"),
         ({}, "sum of shares must be above 0"),
-        ({"f": 1, "nb": 1}, "unknown level 'nb' of 'gender'; the groups have .*'f', 'm'"),
+        ({"f": 1, "nb": 1}, "unknown level 'nb' of 'gender' .*'f', 'm'"),
         ([1, 2], "expected a series or dict"),
     ],
 )
@@ -113,8 +113,8 @@ def test_relevance_labels_by_hand():
         ({"background": {"f": 1, "nb": 0}}, InputError, "unknown level 'nb'.*levels="),
         ({"background": {"f": 0.5}}, InputError, "shares must sum to 1, got 0.5"),
         ({"background": {"f": 2, "m": -1}}, InputError, "the share of 'm' must be at least 0"),
-        ({"background": {UNKNOWN: 1}}, InputError, "the unknown level '@UNKNOWN' must have no"),
-        ({"background": {"sex": {"f": 1}}}, InputError, r"unknown attribute 'sex', .*\['gender'\]"),
+        ({"background": {UNKNOWN: 1}}, InputError, "unknown level '@UNKNOWN' must be 0"),
+        ({"background": {"sex": {"f": 1}}}, InputError, "unknown attribute 'sex'; known: gender"),
         ({"background": "world"}, ParameterError, "background must map levels to shares"),
         ({"unlabeled": "bounds"}, ParameterError, "unlabeled='bounds' is not supported"),
     ],
@@ -146,7 +146,7 @@ def test_work_needed_by_hand():
     with pytest.warns(DataWarning, match="1 of 3"):
         fewer = Target.from_work_needed(qrels, GENDER, pd.Series({"d1": "Stub", "d2": "FA"}))
     assert dense(fewer)[0].tolist() == [0, 0.5, 0.5]
-    with pytest.raises(InputError, match="'A' of docno 'd2'.*'Stub'"):
+    with pytest.raises(InputError, match="'A' of docno 'd2'"):
         Target.from_work_needed(qrels, GENDER, work | {"d2": "A"})
     with pytest.raises(DuplicateError, match="docno 'd1'"):
         Target.from_work_needed(qrels, GENDER, pd.Series(["FA", "C"], index=["d1", "d1"]))
@@ -182,7 +182,7 @@ def test_frames_there_and_back():
     ("frame", "error", "message"),
     [
         ({"group": ["f"]}, ColumnError, "missing column 'weight'"),
-        ({"weight": [1]}, ColumnError, "expected the columns 'group' for the groups 'gender'"),
+        ({"weight": [1]}, ColumnError, "missing column 'group'; expected 'group' for 'gender'"),
         ({"group": ["f", "f"], "weight": [0.5, 0.5]}, DuplicateError, "duplicate level .group 'f'"),
         ({"group": ["f", "x"], "weight": [0.5, 0.5]}, InputError, "unknown level 'x'"),
         ({"group": ["f"], "weight": [0.9]}, InputError, "must sum to 1, got 0.9"),

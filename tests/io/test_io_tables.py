@@ -112,7 +112,7 @@ class TestQrels:
 
     @pytest.mark.parametrize("name", ["qid", "query_id"])
     def test_a_damaged_header_is_no_query(self, file, name):
-        with pytest.raises(FormatError, match=rf":1: this looks like a header \({name} da 1\)"):
+        with pytest.raises(FormatError, match=rf":1: invalid header \({name} da 1\)"):
             read_qrels(file(f"{name}\tda\t1\nq\tb\t1\n"))
 
     def test_writing_the_trec_form(self, tmp_path):

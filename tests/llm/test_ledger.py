@@ -140,7 +140,7 @@ def test_calls_that_run_when_the_budget_ends_are_counted_in_the_message(tmp_path
 
     with serving(slow) as server, Ledger(tmp_path / "l", max_calls=3) as ledger:
         llm = ledger.wrap(client(server, concurrency=8))
-        with pytest.raises(BudgetError, match=r"max_calls=3 is reached \(3 calls are paid\)"):
+        with pytest.raises(BudgetError, match=r"max_calls=3 is reached \(3 calls so far\)"):
             llm.complete(chats(*"abcdefgh"))
 
 

@@ -307,9 +307,7 @@ def test_budgets_count_all_that_share_the_file(tmp_path):
     path, prices = tmp_path / "l", {"toy": (1.0, 2.0)}
     with serving(upper) as server, Ledger(path, max_calls=5) as one, Ledger(path) as other:
         other.wrap(client(server)).complete(chats("a", "b", "c"))
-        with pytest.raises(
-            BudgetError, match=r"max_calls=5 .*\(5 calls are paid, 3 of them by oth"
-        ):
+        with pytest.raises(BudgetError, match=r"max_calls=5 .*\(5 calls so far, 3 of them by oth"):
             one.wrap(client(server)).complete(chats(*"defg"))
         assert one.spent.calls == 2 and len(server.requests) == 5
     # a call costs 20 millionths; the other's price is known by its model's name
@@ -319,7 +317,7 @@ def test_budgets_count_all_that_share_the_file(tmp_path):
         Ledger(path) as other,
     ):
         other.wrap(client(server)).complete(chats("u", "v"))
-        with pytest.raises(BudgetError, match="4e-05 is paid, 2 of them by other processes|6e-05"):
+        with pytest.raises(BudgetError, match="4e-05 so far, 2 of them by other processes|6e-05"):
             one.wrap(client(server, max_tokens=5)).complete(chats(*"wxyz"))
         assert one.spent.calls == 1
 

@@ -84,7 +84,7 @@ def test_template_by_hand():
     [
         ({"template": "no place"}, "must contain {question}"),
         ({"template": "{question} {docs}"}, "unknown name {docs}"),
-        ({"template": "{question"}, "cannot be parsed"),
+        ({"template": "{question"}, "invalid template"),
         ({"template": "{question.__class__}"}, "plain names"),
         ({"template": "{question!r}"}, "plain names"),
         ({"template": "{question} {documents}", "document": "text"}, "a column name"),

@@ -115,7 +115,7 @@ def test_five_failed_calls_in_a_row_end_the_work():
     with serving(lambda prompt, _: prompt if prompt == "fine" else error(500, "boom")) as server:
         llm = client(server, retries=1, concurrency=1)
         outcomes = []
-        with pytest.raises(LLMError, match=f"5 calls in a row to {server.url} failed.*boom"):
+        with pytest.raises(LLMError, match=f"5 failed calls in a row to {server.url}.*boom"):
             for _, outcome in llm.outcomes(chats(*"abcd", "fine", *"efghijkl")):
                 outcomes.append(outcome)
         assert [type(one) for one in outcomes] == [Failure] * 4 + [Completion] + [Failure] * 4
@@ -330,7 +330,7 @@ def test_redirects_are_refused_and_both_addresses_named():
                 client(server, concurrency=1).complete(chats(*"abc"))
             assert server.url in str(caught.value) and place in str(caught.value)
             server.models = reply
-            with pytest.raises(LLMError, match=f"redirects calls to {place}"):
+            with pytest.raises(LLMError, match=f"to {place}, status"):
                 client(server).check()
         assert other.requests == [] and len(server.requests) == 1
 

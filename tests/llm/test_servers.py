@@ -121,8 +121,8 @@ def test_all_servers_have_to_be_dead_to_end_all():
     ("reply", "reason"),
     [
         (error(401), "refuses the key"),
-        (error(404, "no toy here"), "does not know the model 'toy'.*no toy here"),
-        (error(307, Location="http://h/"), "redirects calls to http://h/"),
+        (error(404, "no toy here"), "unknown model 'toy'.*no toy here"),
+        (error(307, Location="http://h/"), "redirect .* to http://h/"),
     ],
 )
 def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason):
@@ -151,7 +151,7 @@ def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason):
 def test_the_check_names_the_server_without_the_model():
     with two(lambda prompt, _: prompt) as (one, other, urls):
         one.models, other.models = ["toy"], ["tiny"]
-        with pytest.raises(LLMError, match=f"{other.url} does not know the model 'toy'.*'tiny'"):
+        with pytest.raises(LLMError, match=f"unknown model 'toy' at {other.url}.*'tiny'"):
             client(urls).check()
         other.models = ["toy", "more"]
         client(urls).check()
@@ -170,7 +170,7 @@ def test_a_limit_has_its_other_name_only_where_that_is_asked_for():
 
     with two(lambda prompt, _: prompt, strict) as (one, other, urls):
         llm = client(urls)
-        with pytest.warns(DataWarning, match=f"{other.url} refuses max_tokens"):
+        with pytest.warns(DataWarning, match=f"max_tokens .* at {other.url}"):
             found = llm.complete(chats(*"abcdefgh"))
         assert [answer.text for answer in found] == list("abcdefgh")
         assert all("max_tokens" in body for _, body, _ in one.requests)

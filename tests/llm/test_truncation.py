@@ -114,7 +114,7 @@ def test_documents_are_dropped_from_the_bottom_when_shares_become_too_short():
 
 
 def test_a_window_that_does_not_hold_the_own_words_is_an_error():
-    with pytest.raises(InputError, match="'rag' alone has 16 tokens.*3"):
+    with pytest.raises(InputError, match="'rag' must have at most 3 tokens.*16"):
         prompts.get("rag")("what?", [], Halves(4))
 
 

@@ -116,7 +116,7 @@ def test_undefined_and_missing(gender):
     measure = AWRF(groups=gender, target=Target.from_frame(per_query, gender)) @ 2
     both = [frames(["a", "b"], ["a"], q) for q in ("q1", "q2")]
     qrels, run = (pd.concat(part) for part in zip(*both, strict=True))
-    said = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'\. Means and "
+    said = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'.*\. Means and "
     with pytest.warns(UndefinedWarning, match=said) as heard:
         found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
@@ -129,7 +129,7 @@ def test_undefined_and_missing(gender):
     with pytest.warns() as caught:
         assert np.isnan(value(one, qrels, run))
     texts = {w.category: str(w.message) for w in caught}
-    assert "none of the documents in the ranking has a group" in texts[UndefinedWarning]
+    assert "no document with a group in the ranking" in texts[UndefinedWarning]
     assert (
         "less than half of the documents have a known group in 1 of 1 queries" in texts[DataWarning]
     )

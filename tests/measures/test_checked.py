@@ -51,8 +51,8 @@ def test_numbers_of_any_kind(given):
         (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' must return .*got '1'"),
         (lambda qids: [1.0] * (len(qids) - 1) + [None], "qid 'q4' must return .*got None"),
         (lambda qids: np.where(qids == "q2", np.inf, 1.0), "qid 'q2' must return .*got inf"),
-        (lambda qids: 1.0, r"values of shape \(\) for 4 queries"),
-        (lambda qids: np.ones(2), r"values of shape \(2,\) for 4 queries"),
+        (lambda qids: 1.0, r"\(4\), got values of shape \(\)"),
+        (lambda qids: np.ones(2), r"\(4\), got values of shape \(2,\)"),
     ],
 )
 def test_all_queries_at_once(given, message):

@@ -328,9 +328,9 @@ class TestOneQuery:
         result = fairtk.explain(self.qrels, self.run, self.measure, qid="s")
         assert result.total == 1 and result.by_document.empty
         assert "missing from the run: 1 of 1" in str(result)
-        with pytest.raises(InputError, match="'x' is not in the qrels, nor in the run.*3 queries"):
+        with pytest.raises(InputError, match="'x' is missing from qrels and run"):
             fairtk.explain(self.qrels, self.run, self.measure, qid="x")
-        with pytest.raises(InputError, match="'r' is not in the qrels;"):
+        with pytest.raises(InputError, match="'r' is missing from the qrels;"):
             fairtk.explain(self.qrels[:2], self.run, self.measure, qid="r")
 
     def test_all_queries_have_no_table_of_documents(self):

@@ -196,10 +196,10 @@ def test_drop_undefined_takes_either_names():
 @EVERY
 def test_a_column_that_a_measure_declares_must_be_there(measure):
     for name in ours(ir_measures.qrel_inputs([measure])):
-        with pytest.raises(ColumnError, match=rf"\(qrels\).*missing: \['{name}'\], got \["):
+        with pytest.raises(ColumnError, match=rf"\(qrels\).*missing column '{name}'"):
             by_iter(measure, QRELS.drop(columns=name), RUN)
     for name in ours(ir_measures.run_inputs([measure])):
-        with pytest.raises(ColumnError, match=rf"\(run.*\).*missing: \['{name}'\], got \["):
+        with pytest.raises(ColumnError, match=rf"\(run.*\).*missing column '{name}'"):
             by_iter(measure, QRELS, RUN.drop(columns=name))
 
 

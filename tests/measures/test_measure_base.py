@@ -71,7 +71,7 @@ def test_parameters_may_be_declared_as_in_ir_measures():
     [
         ({"weight": "x"}, "Declared: weight must be of type int or float, got 'x'"),
         ({"kind": "c"}, "Declared: kind must be one of 'a', 'b', got 'c'"),
-        ({"cutoff": 0}, "Declared: cutoff must be at least 1, got 0"),
+        ({"cutoff": 0}, "Declared: cutoff must be an integer of at least 1, got 0"),
         ({"rel": True}, "Declared: rel must be of type int, got True"),
     ],
 )
@@ -83,7 +83,7 @@ def test_parameters_of_ir_measures_are_checked(params, message):
 def test_a_required_parameter_is_missed_when_the_measure_is_asked():
     qrels = pd.DataFrame({"qid": ["1"], "docno": ["a"], "label": [1]})
     run = pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [1.0]})
-    with pytest.raises(ParameterError, match="^Declared requires its parameter rel: rel="):
+    with pytest.raises(ParameterError, match="^Declared: rel is required"):
         ir_measures.calc_aggregate([Declared(weight=1) @ 2], qrels, run)
 
 

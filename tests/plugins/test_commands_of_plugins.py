@@ -103,7 +103,7 @@ def test_a_command_for_another_version_of_fairtk_is_not_imported(fairtk, monkeyp
     assert result.exit_code == 2
     warning, error = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
     assert "the command 'hello' of lab-old 1.0 is left out: it requires fairtk<0.2,>=0.1" in warning
-    assert f"but fairtk {fairtk_version} is installed; update or uninstall it" in warning
+    assert f"got fairtk {fairtk_version}; update or uninstall it" in warning
     assert "unknown command 'hello'" in error and "not installed" not in error
 
 

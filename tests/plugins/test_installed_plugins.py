@@ -107,7 +107,7 @@ def test_a_misspelt_hook(tmp_path):
     assert f"PluginError: {text}" in err
 
 
-OTHER = "it requires fairtk<0.3,>=0.2, but fairtk {} is installed"
+OTHER = "it requires fairtk<0.3,>=0.2, got fairtk {}"
 
 
 @without_hello

@@ -209,11 +209,11 @@ def test_hook_without_its_mark(unloaded):
         def fairtk_utilities(self):
             return []
 
-    refused(unloaded, Forgotten(), "defines fairtk_measures without the marker @fairtk.hookimpl")
+    refused(unloaded, Forgotten(), "fairtk_measures requires the marker @fairtk.hookimpl")
 
 
 def test_no_hook_at_all(unloaded):
-    refused(unloaded, types.ModuleType("nothing"), "implements no hook; known hooks: fairtk_b")
+    refused(unloaded, types.ModuleType("nothing"), "no hook with @fairtk.hookimpl; known: fairtk_b")
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_no_hook_at_all(unloaded):
         (
             "fairtk_measures",
             [Share],
-            "each measure must be an instance of FairMeasure, got <class",
+            "a measure must be an instance of FairMeasure, got <class",
         ),
         ("fairtk_measures", ["ToyShare"], "an instance of FairMeasure, got 'ToyShare'"),
-        ("fairtk_measures", [Share(), Share() @ 5], "the measure 'ToyShare' twice"),
+        ("fairtk_measures", [Share(), Share() @ 5], "duplicate measure 'ToyShare'"),
         (
             "fairtk_utilities",
             ["rouge"],
-            "each utility must be an instance of UtilitySpec, got 'rouge'",
+            "a utility must be an instance of UtilitySpec, got 'rouge'",
         ),
         ("fairtk_utilities", "rouge", "must return a list"),
         ("fairtk_utilities", {"rouge": 1}, "must return a list"),

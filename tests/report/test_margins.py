@@ -48,7 +48,7 @@ def test_pairs_that_are_undefined_or_say_nothing():
     x = np.append(X, np.nan)
     assert equivalence_test(x, np.append(Y, 1), 0.03) == equivalence_test(X, Y, 0.03)
     same = equivalence_test(Y, Y, 0.1)
-    assert math.isnan(same.p) and same.note == "no pair differs" and same.difference == 0
+    assert math.isnan(same.p) and same.note == "all differences are 0" and same.difference == 0
     assert non_inferiority_test([], [], 0.1).note == "no pair is defined"
 
 

@@ -59,7 +59,7 @@ def test_what_is_no_frame_of_plain_columns_is_named(make):
     for frame, message in (
         (run.to_numpy(), "expected a DataFrame, got a ndarray"),
         (two_levels, "got a MultiIndex"),
-        (twice, "duplicate columns ..qid.."),
+        (twice, "duplicate column 'qid'"),
     ):
         with pytest.raises(ColumnError, match=message):
             make().transform(frame)

@@ -151,7 +151,7 @@ def test_bad_queries_are_named():
     ("setting", "message"),
     [
         ({"k1": float("nan")}, "k1"),
-        ({"b": 1.5}, "b must be between 0 and 1"),
+        ({"b": 1.5}, "b must be in \\[0, 1\\]"),
         ({"epsilon": -0.1}, "epsilon"),
         ({"tokenize": "stem"}, "tokenize"),
     ],

@@ -393,7 +393,7 @@ def test_choosing_by_hand():
         ({"k": 0}, "k must be"),
         ({"max_iterations": -1}, "max_iterations must be"),
         ({"reranker": 3}, "reranker must be a transformer"),
-        ({"prompt": "rag"}, "refinement prompt"),
+        ({"prompt": "rag"}, "'refine'.*got 'rag'"),
         ({"browsing": GERR()}, "without a cascade"),
         ({"browsing": "RPB(p=0.8)"}, "unknown browsing model 'RPB'; did you mean 'RBP'"),
     ],

@@ -198,8 +198,8 @@ def test_missing_text_says_what_to_add():
     with pytest.raises(ColumnError) as error:
         Generator(Echo())(RUN.drop(columns="text"))
     message = str(error.value)
-    assert "Generator requires the document columns ['text']" in message
-    assert "text_loader" in message and "pt.text.get_text" in message
+    assert "Generator: missing column 'text'" in message
+    assert "pt.text.get_text" in message
     with pytest.raises(ColumnError, match="'article'"):
         FlanT5("never/loaded", "lamp-4")(RUN.assign(title="t"))
 
@@ -222,7 +222,7 @@ def test_nan_names_the_row():
 def test_bad_rankings():
     with pytest.raises(DuplicateError, match="'q1'.*'d1'"):
         Generator(Echo())(RUN.assign(docno=["d1", "d1", "d3", "d2"]))
-    with pytest.raises(InputError, match="'b' for qid 'q1', docno 'd2'"):
+    with pytest.raises(InputError, match="'b', for qid 'q1', docno 'd2'"):
         Generator(Echo())(RUN.assign(query=["a", "b", "a", "c"]))
     with pytest.raises(InputError, match="qid 'q1'.*prompt 'lamp-1'"):
         Generator(Echo(), "lamp-1")(RUN.assign(title="t"))
@@ -243,7 +243,7 @@ def test_a_prompt_longer_than_the_model_takes_names_the_query(t5_folder):
     with pytest.raises(InputError) as error:
         FlanT5(t5_folder, Raw(), max_new_tokens=6)(run)
     message = str(error.value)
-    assert "FlanT5: qid 'q2': 1 of 2 prompts exceed" in message and "256 tokens" in message
+    assert "FlanT5: qid 'q2': " in message and "256 tokens" in message
     assert "max_prompt_tokens" in message and "\n" not in message
     # the built-in prompts cut the document instead, and keep the question
     assert len(FlanT5(t5_folder, max_new_tokens=6)(run)) == 4

@@ -147,8 +147,8 @@ def test_without_a_target_or_a_group_the_order_of_relevance_stays():
     [
         ({"rerank": "exposures"}, "rerank must be True, False, 'relevance' or 'exposure'"),
         ({"rerank": 0}, "rerank must be True, False"),
-        ({"weight": -1}, "weight must be finite and at least 0, got -1"),
-        ({"weight": math.nan}, "weight must be finite"),
+        ({"weight": -1}, "weight must be a finite number of at least 0, got -1"),
+        ({"weight": math.nan}, "weight must be a finite number"),
         ({"floor": 1.1}, r"floor must be in \[0, 1\], got 1.1"),
     ],
 )

@@ -172,7 +172,7 @@ def test_other_kinds_of_models(tmp_path, folder):
             scorer(demo.model_folder())(run())
     bare = tiny_encoders.save(tmp_path / "bare", head=False)
     # an encoder without the head: its scores over the vocabulary would be random numbers
-    with pytest.raises(ModelError, match=r"\d+ weights of a BertForMaskedLM are missing"):
+    with pytest.raises(ModelError, match=r"expected a BertForMaskedLM .*\d+ weights"):
         SpladeScorer(bare)(run())
     assert len(ContrieverScorer(bare)(run())) == len(run())
 
@@ -226,7 +226,7 @@ def test_half_precision_is_near(folder):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_bad_frames(scorer, folder):
     stage = scorer(folder)
-    with pytest.raises(ColumnError, match=f"{scorer.__name__} expected one ranking per query"):
+    with pytest.raises(ColumnError, match=f"{scorer.__name__}: expected one ranking per query"):
         stage(run().assign(sample=0))
     with pytest.raises(InputError, match=rf"{scorer.__name__}: the text of qid 'q0', docno 'd0/0'"):
         stage(run().assign(text=None))
@@ -235,9 +235,9 @@ def test_bad_frames(scorer, folder):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_bad_settings(scorer, folder, monkeypatch):
     for settings, message in (
-        ({"dtype": "float16x"}, "unknown dtype 'float16x'"),
-        ({"max_tokens": 0}, "max_tokens must be an integer from 1, got 0"),
-        ({"batch_tokens": 1.5}, "batch_tokens must be an integer from 1, got 1.5"),
+        ({"dtype": "float16x"}, "dtype must be one of .*'float16x'"),
+        ({"max_tokens": 0}, "max_tokens must be an integer of at least 1, got 0"),
+        ({"batch_tokens": 1.5}, "batch_tokens must be an integer of at least 1, got 1.5"),
         ({"allow_pickled_weights": 1}, "allow_pickled_weights must be True or False, got 1"),
     ):
         with pytest.raises(ParameterError, match=message):

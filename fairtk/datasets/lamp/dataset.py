@@ -288,9 +288,9 @@ def _labeled(dataset_id: str, task: int, model: str) -> Any:
         folder = folder if folder.exists() else shared
         if not folder.exists():
             raise DownloadError(
-                f"{dataset_id} is missing in {home}: unpack the archive of {model} from the folder "
-                f"data/ of https://github.com/kimdanny/Fair-RAG to {shared}, or load another "
-                f"folder with fairtk.datasets.lamp.from_folder(path, task={task})"
+                f"{dataset_id} is missing in {home}; unpack the archive of {model} from data/ of "
+                f"https://github.com/kimdanny/Fair-RAG to {shared}, or load another folder with "
+                f"fairtk.datasets.lamp.from_folder(path, task={task})"
             )
         file: Path | None = getattr(find(folder, task, "dev", golds=True), part)
         if file is None:
@@ -393,8 +393,8 @@ def write_folder(
     missing = [qid for qid in qids if qid not in queries]
     if missing:
         raise InputError(
-            f"lamp.write_folder: {len(missing)} labeled queries are missing from the dataset "
-            f"({format_list(missing)})"
+            f"lamp.write_folder: {len(missing)} labeled queries ({format_list(missing)}) are "
+            "missing from the dataset"
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.datasets.trec_fair.dataset import (
     Files,
     FolderFiles,
@@ -263,10 +264,9 @@ def oracle_run(
         ParameterError: the cutoff is below 1, groups or target is missing, or there are too many
             levels.
     """
-    if cutoff < 1:
-        raise ParameterError(f"oracle_run: cutoff must be at least 1, got {cutoff!r}")
+    checks.integer("cutoff", cutoff, "oracle_run")
     if (groups is None) != (target is None):
-        raise ParameterError("oracle_run: groups and target require each other; one is missing")
+        raise ParameterError("oracle_run: groups and target require each other; give both or none")
     if groups is not None and len(groups.levels) > _MOST_LEVELS:
         raise ParameterError(
             f"oracle_run: expected at most {_MOST_LEVELS} levels, got {len(groups.levels)} in "

@@ -107,7 +107,7 @@ class FolderFiles:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
         if not self.folder.is_dir():
-            raise FormatError("the folder does not exist", self.folder)
+            raise FormatError("no such folder", self.folder)
 
     def has(self, part: Part) -> bool:
         """Return whether the folder has a file."""
@@ -119,7 +119,9 @@ class FolderFiles:
         if file is None:
             names = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
             raise FormatError(
-                f"expected {NAMES[part]} ({HOLDS[part]}) in the folder, got {names}", self.folder
+                f"missing {NAMES[part]} ({HOLDS[part]}); the folder has "
+                f"{format_list(names, 8) or 'no files'}",
+                self.folder,
             )
         return file
 
@@ -157,7 +159,7 @@ def check_lines(path: Path) -> None:
         try:
             record = parse_json(decoded(first, path, 1), path, 1)
         except FormatError as error:
-            raise FormatError(f"expected (gzipped) JSON lines: {error.reason}") from None
+            raise FormatError(f"expected (gzipped) JSON lines ({error.reason})") from None
         if not isinstance(record, dict):
             raise FormatError("the first line must be a JSON object")
         for _ in lines:  # to the end, to verify gzip's checksum
@@ -190,7 +192,7 @@ def articles(path: Path) -> Iterator[TrecFairDoc]:
                 n_duplicates += 1
                 first = first or f"line {number}: page {article.doc_id}"
     if n_duplicates:
-        warn(f"{path}: {n_duplicates} articles with duplicate ids are ignored ({first})")
+        warn(f"{path}: {n_duplicates} articles with duplicate ids ({first}) are ignored")
 
 
 def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
@@ -198,8 +200,8 @@ def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
         page, title, plain, url = (record[key] for key in _KEYS)
     except KeyError as error:
         raise FormatError(
-            f"an article requires the keys {list(_KEYS)}; {error.args[0]!r} is missing, got "
-            f"{sorted(record)[:8]}",
+            f"missing key {error.args[0]!r} of an article; expected {format_list(_KEYS)}, got "
+            f"{format_list(sorted(record), 8)}",
             path,
             number,
         ) from None
@@ -238,7 +240,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
 
     def __init__(self, path: Callable[[], Path], field: str = "doc_id") -> None:
         if field != "doc_id":
-            raise InputError(f"articles can only be looked up by 'doc_id', got {field!r}")
+            raise InputError(f"field must be 'doc_id', got {field!r}")
         super().__init__(TrecFairDoc, field)
         self._corpus = path
 
@@ -278,7 +280,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         target = cache_place(corpus, ".sqlite")
         if not can_be_written(target):
             raise InputError(
-                f"{corpus}: the store of articles cannot be written to {target.parent}: set "
+                f"{corpus}: cannot write the store of articles to {target.parent}; set "
                 f"{CACHE_HOME} to a writable folder"
             )
         mark = stamp(corpus)
@@ -348,8 +350,8 @@ class TopicsFile:
         if qids and not self._has_warned:
             self._has_warned = True
             warn(
-                f"{self.path()}: {len(qids)} of {len(topics)} topics have no keywords, so their "
-                f"query is the title ({format_list(qids, 3)}); add keywords with "
+                f"{self.path()}: {len(qids)} of {len(topics)} topics ({format_list(qids, 3)}) have "
+                "no keywords, so their query is the title; add keywords with "
                 "fairtk.datasets.trec_fair.from_folder(..., keywords=FILE)",
                 stacklevel=3,
             )
@@ -464,7 +466,7 @@ def build(dataset_id: str, sources: Table | None = None) -> Any:
         NotFoundError: the id is unknown.
     """
     if dataset_id not in _PARTS:
-        raise NotFoundError("dataset of TREC Fair Ranking", dataset_id, _PARTS)
+        raise NotFoundError("TREC Fair Ranking dataset", dataset_id, _PARTS)
     return _assemble(dataset_id, OfficialFiles(sources), _PARTS[dataset_id])
 
 
@@ -497,13 +499,13 @@ def from_folder(
         FormatError: the folder, the topics or the keywords are missing.
     """
     if split not in _SPLITS:
-        raise NotFoundError("split of TREC Fair Ranking 2022", split, _SPLITS)
+        raise NotFoundError("TREC Fair Ranking split", split, _SPLITS)
     part = _SPLITS[split]
     files = FolderFiles(path)
     files.path(part)
     words = None if keywords is None else Path(keywords).expanduser().resolve()
     if words is not None and not words.is_file():
-        raise FormatError("the file of keywords does not exist", words)
+        raise FormatError("no such file", words)
     added = "" if words is None else f" with keywords of {words}"
     return _assemble(f"{_IDS[part]}:{files.folder}{added}", files, part, words)
 
@@ -512,7 +514,7 @@ def files_of(source: Any, where: str) -> Files:
     """Return the files of a dataset id, a dataset of fairtk or PyTerrier, or a folder."""
     if is_folder(source):
         if isinstance(source, str) and not Path(source).expanduser().is_dir():
-            raise InputError(f"{where}: {source!r} is neither a dataset id nor a folder")
+            raise InputError(f"{where}: {source}: no such dataset or folder")
         return FolderFiles(source)
     dataset = resolve_dataset(source, where)
     if hasattr(dataset, "fair_ranking_files"):
@@ -521,7 +523,7 @@ def files_of(source: Any, where: str) -> Files:
     if name == OFFICIAL or name.startswith(f"{OFFICIAL}/"):  # of ir_datasets
         return OfficialFiles()
     raise InputError(
-        f"{where} expected a dataset of TREC Fair Ranking 2022 or a folder with its files, got "
+        f"{where}: expected a TREC Fair Ranking 2022 dataset or a folder with its files, got "
         f"{source!r}"
     )
 

@@ -116,7 +116,7 @@ WORK = "qual_cat"
 def dimension(name: str) -> Dimension:
     """Return a dimension; raise a `NotFoundError` if it is unknown."""
     if name not in DIMENSIONS:
-        raise NotFoundError("dimension of TREC Fair Ranking 2022", name, DIMENSIONS)
+        raise NotFoundError("TREC Fair Ranking dimension", name, DIMENSIONS)
     return DIMENSIONS[name]
 
 

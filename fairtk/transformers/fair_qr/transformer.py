@@ -499,7 +499,7 @@ class FairQR(FairTransformer):
         if groups.space.size > _MOST_GROUPS:
             raise ParameterError(
                 f"{where}: expected at most {_MOST_GROUPS} groups, got {groups.space.size} in "
-                f"{groups.name!r}: cross fewer attributes"
+                f"{groups.name!r}; cross fewer attributes"
             )
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
@@ -512,7 +512,7 @@ class FairQR(FairTransformer):
         by_exposure = self.rerank == EXPOSURE
         default_k = max(DEEP, self.depth) if by_exposure else self.depth
         self.k = default_k if k is None else checks.integer("k", k, where)
-        self.threshold = checks.number("threshold", threshold, where, rule="be at least 0")
+        self.threshold = checks.number("threshold", threshold, where)
         self.max_iterations = checks.integer("max_iterations", max_iterations, where, least=0)
         self.temperature = temperature
         self.choose = checks.choice("choose", choose, RULES, where)
@@ -521,8 +521,8 @@ class FairQR(FairTransformer):
         default_pool = "union" if by_exposure else "last"
         self.pool = default_pool if pool is None else checks.choice("pool", pool, POOLS, where)
         self.reranker = reranker
-        self.weight = checks.number("weight", weight, where, rule="be finite and at least 0")
-        self.floor = checks.number("floor", floor, where, 0, 1, rule="be in [0, 1]")
+        self.weight = checks.number("weight", weight, where)
+        self.floor = checks.share("floor", floor, where)
         self.prompt = as_refinement_prompt(prompt, where)
         if qrels is not None:
             require_columns(qrels, [QID, DOCNO, LABEL], "FairQR: qrels")
@@ -543,8 +543,8 @@ class FairQR(FairTransformer):
         self._last: FairQROutcome | None = None
         if (self.pool, self.rerank, self.reranker) == ("union", RELEVANCE, None):
             warnings.warn(
-                "FairQR: pool='union' re-ranked by the retriever's scores restores the ranking of "
-                "the original query; use pool='last' or 'refined', or another reranker",
+                "FairQR: pool='union' and the retriever's scores give the ranking of the original "
+                "query; use pool='last' or 'refined', or another reranker",
                 DataWarning,
                 stacklevel=2,
             )
@@ -674,7 +674,7 @@ def plot_trace(
     figure = new_figure((6, 5.4), "plot_trace")
     rows = trace[(trace["qid"] == str(qid)) & trace["retrieved"].notna()]
     if rows.empty:
-        raise NotFoundError("query of the trace", qid, trace["qid"].unique())
+        raise NotFoundError("query", qid, trace["qid"].unique())
     above, below = figure.subplots(2, 1, sharex=True)
     names = [n for n in ("divergence", "AWRF", "nDCG", "nDCG_reranked") if n in rows.columns]
     targets = {f"{SHARE}{level}": share for level, share in (target or {}).items()}

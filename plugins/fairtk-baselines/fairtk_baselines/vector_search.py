@@ -246,8 +246,8 @@ class VectorSearch(FairTransformer):
         without = [qid for qid, text in queries if text not in by_text]
         if without:
             warnings.warn(
-                "VectorSearch: queries without a vector get no documents: qids "
-                f"{format_list(without)}",
+                f"VectorSearch: {len(without)} of {len(queries)} queries ({format_list(without)}) "
+                "have no vector and get no documents",
                 DataWarning,
                 stacklevel=4,
             )
@@ -269,7 +269,7 @@ class VectorSearch(FairTransformer):
 
     def _no_index(self, encoder: str) -> ParameterError:
         return ParameterError(
-            f"VectorSearch: {self._place.path} has no index of {self.collection!r} by {encoder}: "
+            f"VectorSearch: {self._place.path}: missing index of {self.collection!r} by {encoder}; "
             "documents are required to build it"
         )
 

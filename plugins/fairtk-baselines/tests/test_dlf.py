@@ -378,7 +378,7 @@ class TestBadInput:
             ({"hidden": (0,)}, "width of a hidden layer must be an integer of at least 1"),
             ({"fairness_inputs": ()}, "fairness_inputs must name some of"),
             ({"inputs": ("docs",)}, "inputs must be one of"),
-            ({"exposure": "softrank"}, "did you mean 'soft-rank'"),
+            ({"exposure": "softrank"}, "exposure must be one of .*'soft-rank'"),
             ({"temperature": 0}, "temperature must be a finite number above 0"),
             ({"browsing": "GERR"}, "without a cascade"),
             ({"browsing": "DGC"}, "DGC"),

@@ -283,7 +283,7 @@ def test_a_target_of_one_group():
         ({"p": 0.5, "protected": "@UNKNOWN"}, ParameterError, "cannot be protected"),
         ({"p": 0.5, "cutoff": 0}, ParameterError, "cutoff must be"),
         ({"p": 0.5, "alpha": 1}, ParameterError, "alpha must be in"),
-        ({"p": 0.5, "test": "binomal"}, ParameterError, "did you mean 'binomial'"),
+        ({"p": 0.5, "test": "binomal"}, ParameterError, "test must be one of 'binomial'"),
         ({"p": 0.5, "adjust": "no"}, ParameterError, "adjust must be"),
         ({"p": 0.5, "test": "multinomial"}, ParameterError, "shares by level"),
         ({"p": 0.5, "merge_below": 2}, ParameterError, "merge_below"),

@@ -178,7 +178,7 @@ def test_pyterrier_dr_agrees_where_it_is_defined(inp, weight):
     ("arguments", "named"),
     [
         ({"lambda_": -0.1}, "lambda_ must be in"),
-        ({"normalize": "minmax"}, "did you mean 'min-max'"),
+        ({"normalize": "minmax"}, "normalize must be one of .*'min-max'"),
         ({"vectors": "dense"}, "vectors must be one of"),
         ({"cutoff": 0}, "MMR: cutoff must be"),
     ],

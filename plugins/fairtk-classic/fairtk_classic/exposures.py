@@ -6,7 +6,6 @@ These are EXP, EXPU and EXPRU (Singh and Joachims), ABR, and the rank-biased ERB
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -140,7 +139,7 @@ class ExposureMeasure(GroupMeasure):
         ranked, model, cutoff = judged.run, self.model, self["cutoff"]
         if model.needs_cutoff and cutoff is None:
             raise ParameterError(
-                f"{self!r}: browsing={str(model)!r} requires a cutoff: write {self!r}@5"
+                f"{self!r}: a cutoff is required for browsing={str(model)!r}; write {self!r}@5"
             )
         label = np.maximum(np.nan_to_num(judged.pair_label), 0.0)[judged.pair_of_row]
         weight = attention(ranked, model, cutoff, label > 0)
@@ -443,7 +442,7 @@ GAMMA = Param(
     (int, float),
     default=0.8,
     desc="patience: the probability of going on to the next rank",
-    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
+    check=checks.open_interval,
 )
 
 

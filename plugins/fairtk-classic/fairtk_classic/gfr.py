@@ -87,7 +87,7 @@ MAX_LABEL = Param(
     int,
     default=1,
     desc="the highest grade of the labels",
-    check=partial(checks.integer, rule="be at least 1"),
+    check=checks.integer,
 )
 PART = Param(
     str,
@@ -188,9 +188,10 @@ class GroupFairnessAndRelevance(GroupMeasure):
         if (label > highest).any():
             at = int(np.flatnonzero(label > highest)[0])
             raise InputError(
-                f"{self!r}: the label of qid {str(judged.qids[judged.pair_query[at]])!r}, docno "
-                f"{str(judged.docnos[judged.pair_doc[at]])!r} is {label[at]:g}, above "
-                f"max_label={highest}: write GFR(max_label=...) with the highest grade"
+                f"{self!r}: labels must be at most max_label={highest}, got {label[at]:g} for qid "
+                f"{str(judged.qids[judged.pair_query[at]])!r}, docno "
+                f"{str(judged.docnos[judged.pair_doc[at]])!r}; write GFR(max_label=...) with the "
+                "highest grade"
             )
         return label
 

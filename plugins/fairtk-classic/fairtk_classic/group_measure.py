@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Reasons why values are undefined, each with a mask."""
 
-NOTHING_KNOWN = "none of the documents in the ranking has a known group"
-NO_TARGET = "there is no target"
+NOTHING_KNOWN = "no document with a known group in the ranking"
+NO_TARGET = "no target"
 _MOST_GROUPS = 4096
 
 
@@ -83,8 +83,8 @@ class GroupMeasure(FairMeasure):
         space = self.groups.space
         if space.size > _MOST_GROUPS:
             raise ParameterError(
-                f"{self.NAME}: {self.groups.name!r} has {space.size} groups, expected at "
-                f"most {_MOST_GROUPS}: cross fewer attributes"
+                f"{self.NAME}: expected at most {_MOST_GROUPS} groups, got {space.size} in "
+                f"{self.groups.name!r}; cross fewer attributes"
             )
         every = np.arange(space.size)
         return every if self["unlabeled"] == "group" else every[space.known(every)]
@@ -112,8 +112,8 @@ class GroupMeasure(FairMeasure):
         """Return the target share of each compared level, or NaN; shape (n_queries, n_levels)."""
         if "target" not in self.params:
             raise ParameterError(
-                f"{self.NAME}: a target is required: {self.NAME}(groups=..., target=...), e.g. "
-                "with Target.uniform(groups) or Target.from_qrels(qrels, groups)"
+                f"{self.NAME}: a target is required; write {self.NAME}(groups=..., target=...), "
+                "e.g. with Target.uniform(groups) or Target.from_qrels(qrels, groups)"
             )
         target: Target = self["target"].for_groups(self.groups)
         rows = target.for_qids(judged.qids).expanded()
@@ -143,12 +143,12 @@ class GroupMeasure(FairMeasure):
             queries = np.zeros(len(value), dtype=bool)
             queries[scored.query[rows & np.isnan(scored.value)]] = True
             by_rows.append((reason, queries))
-        no_worst = "it is missing from the run, and there is no worst value"
+        no_worst = "missing from the run, without a worst value"
         for reason, queries in (*scored.gaps, (no_worst, ~judged.present), *by_rows):
             named = unexplained & queries
             self.warn_undefined(judged.qids[named], len(value), reason)
             unexplained &= ~named
-        self.warn_undefined(judged.qids[unexplained], len(value), "it is undefined")
+        self.warn_undefined(judged.qids[unexplained], len(value), "no value")
 
 
 class BinaryMeasure(GroupMeasure):
@@ -171,7 +171,7 @@ class BinaryMeasure(GroupMeasure):
             )
         if level not in names:
             raise ParameterError(
-                f"{self.NAME}: {self.groups.name!r} has no level {level!r}, expected "
+                f"{self.NAME}: unknown level {level!r} of {self.groups.name!r}; known: "
                 f"{format_list(names, 40)}"
             )
         return names.index(level)

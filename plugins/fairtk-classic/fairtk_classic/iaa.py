@@ -45,7 +45,7 @@ class AmortizedAttention(FairMeasure):
         ranked, model = judged.run, self["browsing"]
         if model.needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
-                f"{self!r}: browsing={str(model)!r} requires a cutoff: write {self!r}@5"
+                f"{self!r}: a cutoff is required for browsing={str(model)!r}; write {self!r}@5"
             )
         relevance = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
         weight = attention(ranked, model, self["cutoff"], relevance[judged.pair_of_row] > 0)

@@ -37,7 +37,7 @@ STEP = Param(
     int,
     default=10,
     desc="the distance of prefixes, in documents",
-    check=partial(checks.integer, least=2, rule="be at least 2 (log2 of 1 is 0)"),
+    check=partial(checks.integer, least=2),
 )
 
 

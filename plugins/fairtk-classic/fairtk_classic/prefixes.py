@@ -6,7 +6,7 @@ FAIR_prefix, the test statistic of FA*IR, compares them with chance.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import log2
 from typing import TYPE_CHECKING, ClassVar
 
@@ -234,8 +234,8 @@ class NormalizedRatioDifference(PrefixMeasure):
         if len(split):
             raise InputError(
                 f"{self!r} counts documents, but docno {str(ranked.docnos[split[0]])!r} belongs to "
-                f"{self['protected']!r} in part ({len(split)} such documents); use rND, or groups "
-                "with one level per document"
+                f"{self['protected']!r} in part ({len(split)} such documents); use rND, or "
+                "groups with one level per document"
             )
         return super().per_ranking(judged)
 
@@ -290,7 +290,7 @@ SHARE = Param(
     (int, float),
     desc="the minimum share p of protected documents; default: that of the target, or else of all "
     "documents with groups",
-    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
+    check=checks.open_interval,
 )
 
 
@@ -332,7 +332,7 @@ class FairPrefixes(BinaryMeasure):
         """Raise an error if both p and target are given."""
         super().check_params()
         if "p" in self.params and "target" in self.params:
-            raise ParameterError("FAIR_prefix: p and target exclude each other: use one")
+            raise ParameterError("FAIR_prefix: p and target are mutually exclusive; use one")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""

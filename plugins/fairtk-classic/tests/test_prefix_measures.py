@@ -92,13 +92,13 @@ def test_documents_without_a_group_are_left_out(measure):
 
 @pytest.mark.parametrize("measure", [rND, rKL, rRD])
 def test_undefined(measure):
-    with pytest.warns(UndefinedWarning, match="step=10.*'q'"):
+    with pytest.warns(UndefinedWarning, match="'q'.*step=10"):
         assert np.isnan(of(measure, "pxx"))
     with pytest.warns(UndefinedWarning):
         assert np.isnan(of(measure, "xxxxxx", step=2))  # 0 / 0, not a flattering 0
     with pytest.warns(UndefinedWarning):
         assert np.isnan(of(measure, "pxx", step=3))
-    with pytest.warns(match="none of the documents|less than half"):
+    with pytest.warns(match="no document with|less than half"):
         assert np.isnan(of(measure, "...", step=2))
 
 

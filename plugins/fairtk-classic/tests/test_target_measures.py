@@ -76,7 +76,7 @@ def test_documents_of_several_groups_count_in_part():
 
 
 def test_undefined():
-    with pytest.warns(UndefinedWarning, match="smoothing=0.01.*'q'"):
+    with pytest.warns(UndefinedWarning, match="'q'.*smoothing=0.01"):
         assert np.isnan(of(MinSkew, "aa", HALF))
     with pytest.warns(UndefinedWarning):
         assert np.isnan(of(Skew, "aa", HALF, group="b"))

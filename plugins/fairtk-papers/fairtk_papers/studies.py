@@ -121,11 +121,11 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FormatError(f"cannot read the configuration ({error.strerror})", path) from None
+        raise FormatError(f"cannot read the file ({error.strerror})", path) from None
     except RecursionError:
         raise FormatError(_TOO_DEEP, path) from None
     except ValueError as error:  # bad UTF-8, bad TOML, or an integer of thousands of digits
-        raise FormatError(f"the configuration is not valid TOML ({error})", path) from None
+        raise FormatError(f"invalid TOML ({error})", path) from None
     if _nests_too_deep(values):
         raise FormatError(_TOO_DEEP, path)
     adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Keys", kinds))
@@ -231,14 +231,12 @@ class Configuration:
         if path.is_file():
             return cls.read(path)
         if path.suffix == ".toml" or source.startswith((".", "/", "~")):
-            raise InputError(f"file or folder {source!r} does not exist")
+            raise InputError(f"{source}: no such file or folder")
         if "/" not in source:  # ids have a slash, except some that plugins add
             try:
                 resolve_dataset(source, "a study")
             except NotFoundError:
-                raise InputError(
-                    f"file or folder {source!r} does not exist, and no dataset has this id"
-                ) from None
+                raise InputError(f"{source}: no such file, folder or dataset") from None
         _, ids, *_ = cls.DATA
         return cls({ids: source if cls.DATA[ids] is STRING else (source,)})
 
@@ -365,8 +363,8 @@ class GivenRun(FairTransformer):
         frame = read_run(path)
         if SAMPLE in frame.columns:
             raise InputError(
-                f"{path}: expected a run with one ranking per query, got sampled rankings; the "
-                "study samples rankings itself"
+                f"{path}: expected one ranking per query, got sampled rankings (column "
+                f"{SAMPLE!r}); the study samples rankings itself"
             )
         self.path = path
         self.run = frame[[QID, DOCNO, SCORE, RANK]]
@@ -380,8 +378,8 @@ class GivenRun(FairTransformer):
         """Raise an `InputError` if the run has unknown topics or documents."""
         if unknown:
             raise InputError(
-                f"{self.path}: unknown {kind} {unknown[0]!r}: {len(unknown)} in the run are not in "
-                "the study's data"
+                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} of the run's {kind}s "
+                "are not in the study's data)"
             )
 
     def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:
@@ -397,13 +395,13 @@ class GivenRun(FairTransformer):
         missing = [qid for qid in topics if qid not in qids]
         if len(missing) == len(topics):
             raise InputError(
-                f"{self.path}: all {len(topics)} measured topics are missing from the run, e.g. "
-                f"{missing[0]!r}"
+                f"{self.path}: no query in common with the measured topics (run: "
+                f"{format_list(qids, 3)}; topics: {format_list(topics, 3)})"
             )
         if missing:
             warnings.warn(
-                f"{self.path}: {len(missing)} of {len(topics)} topics are missing from the run and "
-                f"get the worst values: {format_list(missing)}",
+                f"{self.path}: {len(missing)} of {len(topics)} topics are missing "
+                f"({format_list(missing)}); they get the worst value",
                 DataWarning,
                 stacklevel=2,
             )

@@ -47,7 +47,7 @@ def until_done(fairtk, source, rule, *limits):
         answers = [json.dumps(answered(json.loads(line), rule)) for line in lines]
         Path("answers").write_text("".join(f"{line}\n" for line in answers))
         read = fairtk("prompts", "read", "prompts", "answers")
-        assert read.exit_code == 0 and "0 failed, 0 are pending" in read.stdout, read.output
+        assert read.exit_code == 0 and "0 failed, 0 pending" in read.stdout, read.output
 
 
 def rag_rule(prompt, *_):

@@ -83,7 +83,7 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert facts["settings"]["n_samples"] == 2 and "packages" in facts["environment"]
     shutil.copytree(tmp_path / "out" / "settings" / setting, tmp_path / "out" / "settings" / "z")
     refused = fairtk("report", tmp_path / "out", "-o", page)
-    said = f"results of 2 settings; choose one with --setting: {setting}, z"
+    said = f"--setting is required, one of {setting!r}, 'z'"
     assert refused.exit_code == 2 and said in refused.stderr
     refused = fairtk("report", tmp_path / "out", "-o", page, "--setting", "n3")
     assert refused.exit_code == 2 and "unknown setting 'n3'" in refused.stderr

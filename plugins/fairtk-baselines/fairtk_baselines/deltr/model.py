@@ -30,8 +30,8 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
     cells = np.array([groups.space.number(level) for level in levels])
     if groups.space.known(cells).sum() == number_of_known(groups):
         raise ParameterError(
-            f"{where}: protected lists all {number_of_known(groups)} known levels of "
-            f"{groups.name!r}: there is no other group to compare with; leave at least one out"
+            f"{where}: protected must not have all {number_of_known(groups)} known levels of "
+            f"{groups.name!r}; omit at least one"
         )
     return levels
 
@@ -146,8 +146,8 @@ def divide(
     if len(cells) < 2:
         levels = f"only {groups.levels[int(cells[0])]!r}" if len(cells) else "none"
         raise InputError(
-            f"{where}: protected={protected!r} needs documents of at least two groups of "
-            f"{groups.name!r} in the training rankings, got {levels}: name the protected levels, "
+            f"{where}: protected={protected!r} requires documents of at least two groups of "
+            f"{groups.name!r} in the training rankings, got {levels}; name the protected levels, "
             "or check that the groups use the same docnos"
         )
     if protected == LEAST_EXPOSED:

@@ -232,9 +232,9 @@ def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
     usable = (relevant > 0) & (size > 1)
     if not usable.any():
         raise InputError(
-            f"{NAME}: none of the {len(size)} training queries has a relevant document (label "
-            "above 0) among at least two retrieved ones; check that run and qrels use the same "
-            "qids and docnos, or retrieve more"
+            f"{NAME}: no relevant document (label above 0) among at least two retrieved ones for "
+            f"all {len(size)} training queries; check that run and qrels use the same qids and "
+            "docnos, or retrieve more"
         )
     for bad, what in (
         (relevant == 0, "no relevant document among those retrieved"),
@@ -242,8 +242,8 @@ def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
     ):
         if bad.any():
             warnings.warn(
-                f"{NAME}: {int(bad.sum())} of {len(size)} training queries have {what} and are "
-                f"left out: {format_list(coded.qids[bad])}",
+                f"{NAME}: {int(bad.sum())} of {len(size)} training queries "
+                f"({format_list(coded.qids[bad])}) have {what} and are left out",
                 DataWarning,
                 stacklevel=4,
             )
@@ -278,9 +278,9 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
     )
     if settings["gamma"] > 0 and not problem.contrast.any():
         warnings.warn(
-            f"{NAME}: no training query has documents of both the protected groups "
-            f"({format_list(division.names)}) and the reference groups, so gamma has no effect "
-            "(plain ListNet); check that the groups use the run's docnos",
+            f"{NAME}: gamma has no effect, because no training query has documents of both the "
+            f"protected groups ({format_list(division.names)}) and the reference groups; check "
+            "that the groups use the run's docnos",
             DataWarning,
             stacklevel=3,
         )
@@ -387,8 +387,8 @@ def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[
     if done >= max_iterations or slope > 100 * _FLAT:
         why = f"after max_iterations={max_iterations}" if done >= max_iterations else "early"
         warnings.warn(
-            f"DELTR: L-BFGS stopped {why}, with a largest partial derivative of {slope:.2g}: "
-            "raise max_iterations or l2, lower gamma, or standardize the features",
+            f"DELTR: L-BFGS stopped {why} with a largest partial derivative of {slope:.2g}; raise "
+            "max_iterations or l2, lower gamma, or standardize the features",
             DataWarning,
             stacklevel=5,
         )
@@ -407,7 +407,7 @@ def _descend(
             weights = weights - rate * evaluate(weights)[1]
         if not np.isfinite(weights).all():
             raise InputError(
-                f"DELTR: gradient descent diverged at step {step + 1}: lower learning_rate "
+                f"DELTR: gradient descent diverged at step {step + 1}; lower learning_rate "
                 f"({rate:g}), standardize the features, or use optimizer='lbfgs'"
             )
     return weights, int(settings["max_iterations"])

@@ -136,7 +136,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: DLF was not trained in this process.
         """
         if self._history is None:
-            raise InputError("DLF has no training history: it was not trained in this process")
+            raise InputError("missing training history: this DLF was not trained in this process")
         return self._history.copy()
 
     def settings(self) -> dict[str, Any]:
@@ -164,7 +164,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """
         if not self.aims:
             raise InputError(
-                "DLF: a loaded model has no groups and targets for training: create a new DLF"
+                "DLF: groups and targets are required for training; a loaded model has none, so "
+                "create a new DLF"
             )
         training, validation = (topics_or_res_tr, qrels_tr), None
         if topics_or_res_va is not None and len(topics_or_res_va):

@@ -98,8 +98,8 @@ def checked_aims(
     for one, wanted in zip(every, targets, strict=True):
         if one.space.size > MOST_GROUPS:
             raise ParameterError(
-                f"DLF: {one.name!r} has {one.space.size} groups, and at most {MOST_GROUPS} can be "
-                "trained for: give the attributes one by one, groups=[a, b]"
+                f"DLF: expected at most {MOST_GROUPS} groups, got {one.space.size} in "
+                f"{one.name!r}; give the attributes one by one, groups=[a, b]"
             )
         try:
             fitting = wanted.for_groups(one)
@@ -107,9 +107,7 @@ def checked_aims(
             raise InputError(f"DLF: groups {one.name!r}: {error}") from None
         aim = Aim(one, fitting, unlabeled, unknown)
         if not aim._counted().any():
-            raise ParameterError(
-                f"DLF: {one.name!r} has no known level, so unknown='drop' leaves nothing"
-            )
+            raise ParameterError(f"DLF: unknown='drop' requires a known level in {one.name!r}")
         aims.append(aim)
     return tuple(aims)
 
@@ -348,8 +346,8 @@ def examples_of(
 def _warn(qids: ObjectArray, what: str) -> None:
     if len(qids):
         warnings.warn(
-            f"{what} {len(qids)} queries, which the fairness model does not learn from: "
-            f"{format_list(qids.tolist())}",
+            f"{what} {len(qids)} queries ({format_list(qids.tolist())}), so the fairness model "
+            "does not learn from them",
             DataWarning,
             stacklevel=5,
         )

@@ -176,8 +176,8 @@ class FAStarIR(FairTransformer):
         bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
         if bare:
             warnings.warn(
-                f"{name}: {len(bare)} of {len(run.qids)} queries have no target and keep their "
-                f"order: {format_list(bare)}",
+                f"{name}: {len(bare)} of {len(run.qids)} queries ({format_list(bare)}) have no "
+                "target and keep their order",
                 DataWarning,
                 stacklevel=3,
             )

@@ -169,7 +169,7 @@ def command(
         new_figure((1, 1), "fairtk qr")  # fails now if matplotlib is missing, not after hours
         if not study.settings.systems and not registry.study_systems.names():
             click.echo(
-                "Note: BM25 is the only baseline. For the others, run pip install "
+                "Note: BM25 is the only baseline; for others, run pip install "
                 "./plugins/fairtk-baselines in a checkout of fairtk.",
                 err=True,
             )
@@ -211,8 +211,8 @@ def _echo_results(results: QrResults, form: str) -> None:
     if len(results.missing):
         first = results.missing.iloc[0]
         click.echo(
-            f"Warning: {len(results.missing)} results are missing, e.g. {first['system']} for "
-            f"topic {first['qid']}: {first['reason']}; run the same command to retry failed "
-            "calls, with --retry-unusable also answers that were refused, cut off or unreadable",
+            f"Warning: {len(results.missing)} results are missing (the first: {first['system']} "
+            f"for topic {first['qid']}: {first['reason']}); run the same command again to retry "
+            "failed calls, with --retry-unusable also unusable answers",
             err=True,
         )

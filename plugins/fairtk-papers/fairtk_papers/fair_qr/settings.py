@@ -72,7 +72,7 @@ def further_targets(
     further = {}
     for attribute, one_or_several in (targets or {}).items():
         if attribute not in attributes:
-            raise NotFoundError("attribute of [targets]", attribute, attributes)
+            raise NotFoundError("[targets] attribute", attribute, attributes)
         groups = attributes[attribute][0]
         several = isinstance(one_or_several, list | tuple)
         seen: list[str] = []
@@ -125,8 +125,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
         return Target.from_qrels(qrels, groups)
     if target == WITH_POPULATION:  # with a background it is the default
         raise ParameterError(
-            f"[targets]: {WITH_POPULATION!r} requires a background population, which {name!r} does "
-            f"not have; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
+            f"[targets]: {WITH_POPULATION!r} is not supported for {name!r} without a background "
+            f"population; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
         )
     if isinstance(target, Mapping):
         try:
@@ -136,8 +136,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
     if isinstance(target, str | PathLike) and Path(target).exists():
         return Target.read(target, groups)
     raise InputError(
-        f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or an existing "
-        f"file, got {target!r}"
+        f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
+        f"existing file, got {target!r}"
     )
 
 
@@ -172,8 +172,8 @@ class Texts(FairTransformer):
         missing = [docno for docno in distinct if docno not in documents]
         if missing:
             raise InputError(
-                f"Texts: unknown documents, {len(missing)} are not in {self.dataset_id}: "
-                f"{format_list(missing)}"
+                f"Texts: {len(missing)} unknown documents ({format_list(missing)}) are not in "
+                f"{self.dataset_id}"
             )
         texts = {docno: document.default_text() for docno, document in documents.items()}
         return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
@@ -220,13 +220,13 @@ class QrData:
         unjudged = [qid for qid in topics[QID] if qid not in judged]
         if len(unjudged) == len(topics):
             raise InputError(
-                f"the study's qrels have no relevant document for any of the {len(topics)} topics; "
-                "check that topics and qrels use the same qids"
+                f"no relevant document in the study's qrels for all {len(topics)} topics; check "
+                "that topics and qrels use the same qids"
             )
         if unjudged:
             warnings.warn(
-                f"{len(unjudged)} of {len(topics)} topics have no relevant document and are "
-                f"excluded: {format_list(unjudged)}",
+                f"{len(unjudged)} of {len(topics)} topics ({format_list(unjudged)}) have no "
+                "relevant document and are excluded",
                 DataWarning,
                 stacklevel=3,
             )
@@ -237,11 +237,11 @@ class QrData:
             self, "qrels", qrels[qrels[QID].isin(judged_topics[QID])].reset_index(drop=True)
         )
         if not self.attributes:
-            raise InputError("the study requires at least one attribute of the documents")
+            raise InputError("the study requires at least one attribute")
         for name, (groups, _) in self.attributes.items():
             if not len(groups):
                 raise InputError(
-                    f"the study's attribute {name!r} must have at least one document with a label"
+                    f"the study's attribute {name!r} must have at least one document with a group"
                 )
 
     def target_of(self, attribute: str) -> str:
@@ -347,7 +347,7 @@ def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
 
     fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
     if query not in fields:
-        raise NotFoundError("field of the topics", query, fields)
+        raise NotFoundError("topic field", query, fields)
     topics = [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()]
     goals, names = {}, {}
     for name in attributes if attributes is not None else ("gender", "geography"):
@@ -366,9 +366,9 @@ def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
 
     for name in attributes or ():
         if name != "geography":
-            raise NotFoundError("dimension of TREC Fair Ranking 2021", name, ["geography"])
+            raise NotFoundError("TREC Fair Ranking 2021 dimension", name, ["geography"])
     if query not in _QUERY_FIELDS:
-        raise NotFoundError("field of the topics", query, _QUERY_FIELDS)
+        raise NotFoundError("topic field", query, _QUERY_FIELDS)
     topics = []
     for topic in dataset.queries_iter():
         words = " ".join(topic.keywords)
@@ -429,7 +429,7 @@ def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
     """Raise a `NotFoundError` if a setting is not one of BM25's."""
     for name in options:
         if name not in OF_BM25:
-            raise NotFoundError(f"setting of {owner}", name, OF_BM25)
+            raise NotFoundError(f"{owner} setting", name, OF_BM25)
 
 
 @dataclass(frozen=True)
@@ -495,13 +495,10 @@ class QrSettings:
             )
         check_bm25(self.bm25)
         for name, choices in (("ndcg", NDCG), ("correction", CORRECTIONS)):
-            if getattr(self, name) not in choices:
-                raise ParameterError(
-                    f"the study: {name} must be one of {choices}, got {getattr(self, name)!r}"
-                )
+            checks.choice(name, getattr(self, name), choices, "the study")
         for name, values in self.variations.items():
             if name not in VARIED:
-                raise NotFoundError("setting to vary", name, VARIED)
+                raise NotFoundError("variation", name, VARIED)
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise ParameterError(
                     f"the study: variations of {name} must be a list, got {values!r}"

@@ -159,7 +159,7 @@ class StudySystem(FairTransformer):
     def _fitted(self, fold: int | None) -> Any:
         topics, qrels = self.study.data.topics, self.study.data.qrels
         if len(topics) < 2:
-            raise InputError("training requires at least two topics, got one")
+            raise InputError(f"training requires at least two topics, got {len(topics)}")
         train = topics[topics[QID].map(self.study.folds) != fold]
         train = train.sort_values(QID, ignore_index=True)
         system = self.study.build(self.cell)
@@ -173,7 +173,7 @@ class StudySystem(FairTransformer):
         least = 3 if trained else 2
         if len(set(study.folds.values())) < least:
             raise InputError(
-                f"tuning requires at least {least} folds and topics: for tuning, testing"
+                f"tuning requires at least {least} folds and topics, for tuning, testing"
                 f"{' and training' * trained}; use `tuning={{}}` for no tuning"
             )
 

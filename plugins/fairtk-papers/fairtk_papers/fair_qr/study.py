@@ -239,9 +239,7 @@ class QrStudy:
         systems = {cell.system for cell in self.cells}
         for name in self.retrievers[1:]:
             if name in systems:
-                raise ParameterError(
-                    f"the name of a retriever must not be that of a system, got {name!r}"
-                )
+                raise ParameterError(f"duplicate name {name!r} of a retriever and a system")
         self.sides: dict[Pair, QrStudy] = {}
         for pair in pairs(self.models, retrievers):
             model, other = models.get(pair.model, first), retrievers.get(pair.retriever, base)
@@ -271,8 +269,8 @@ class QrStudy:
         for name in ("split", "keywords"):
             if name in options and dataset is not None:
                 raise InputError(
-                    f"{name!r} is only valid for a folder; the id of the dataset {dataset!r} names "
-                    "its topics"
+                    f"{name!r} is only valid for a folder; the dataset id {dataset!r} names its "
+                    "topics"
                 )
         data = from_trec_fair(folder or dataset, target=options.pop("targets", None), **options)
         retrievers, settings = configured_retrievers(configuration, data, settings)
@@ -332,7 +330,7 @@ class QrStudy:
                     deferred += [cell.label for _, cell, _ in together]
             if deferred:
                 raise DeferredError(
-                    f"{len(deferred)} of {len(pending)} systems are waiting for answers of a batch "
+                    f"{len(deferred)} of {len(pending)} systems wait for answers of a batch "
                     f"({format_list(deferred, 3)}); run again after reading them"
                 )
             return self._results(ledger)
@@ -638,7 +636,7 @@ class QrStudy:
                 if stored.notes:
                     results[alias], models[alias] = stored, study.llm
         if not results:
-            raise InputError(f"missing results of the study in {self.folder}: run it first")
+            raise InputError(f"{self.folder}: missing results of the study; run it first")
         has_brackets = any("[" in alias.system for alias in results)
         names = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(

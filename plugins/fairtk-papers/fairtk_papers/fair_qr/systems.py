@@ -245,7 +245,7 @@ def _refining(
     tuned = {option for values in tried for option in values}.difference(OF_BM25)
     for option in (*settings.fair_qr, *options, *tuned):
         if option not in _FAIR_QR:
-            raise NotFoundError("setting of FairQR", option, _FAIR_QR)
+            raise NotFoundError("FairQR setting", option, _FAIR_QR)
     # Defaults are explicit, so a variation to the default is not a separate cell. Varying depth
     # does not change k. The default of retries is left out to find results of earlier versions.
     defaults = {option: value for option, value in _FAIR_QR.items() if option != "retries"}
@@ -404,8 +404,8 @@ def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
         for run in runs:
             if system == run or system.endswith(f"[{run}]"):
                 raise ParameterError(
-                    f"{system!r} is not supported: {FIXED}. Remove it from the settings; the run "
-                    f"{run!r} is always compared"
+                    f"{system!r} is not supported, because {FIXED}; remove it (the run {run!r} is "
+                    "always compared)"
                 )
 
 
@@ -448,8 +448,8 @@ def names_of(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> li
             )
         if names.count(name) > 1:
             raise ParameterError(
-                f"[[{kind}]]: duplicate name {name!r} in {names.count(name)} tables; set a "
-                "different name in each (name = '...')"
+                f"[[{kind}]]: duplicate name {name!r} in {names.count(name)} tables; set another "
+                "name = '...'"
             )
     return names
 
@@ -474,7 +474,7 @@ def make_retriever(
     """
     if "run" in table:
         for other in table.keys() - {"name", "run"}:
-            raise NotFoundError("setting of a [[retriever]] with a run", other, ["name", "run"])
+            raise NotFoundError("[[retriever]] setting", other, ["name", "run"])
         return GivenRun(table["run"])
     options = _options(table)
     kind = str(table.get("kind", "bm25"))
@@ -482,7 +482,7 @@ def make_retriever(
         check_bm25(options, f"the retriever {name!r}")
         return make_bm25(data, folder, {**settings.bm25, **options})
     if kind != "vector":
-        raise NotFoundError("kind of [[retriever]]", kind, KINDS)
+        raise NotFoundError("[[retriever]] kind", kind, KINDS)
     if "vector-search" not in registry.study_systems.names():
         raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
     settings = replace(settings, candidates=int(options.pop("num_results", _DEEP)))

@@ -153,8 +153,8 @@ def command(
     )
     if results.has_credit:
         echo_text(
-            "AE_D, AE_R: disparity and relevance of credit, the dependence of answers on "
-            "documents. CreditGap: squared distance between credit and exposure. AE_D and "
+            "AE_D, AE_R: disparity and relevance of credit (how much answers depend on each "
+            "document). CreditGap: squared distance between credit and exposure. AE_D and "
             "CreditGap are unbiased estimates. AE_D and EE_D have different scales; the table "
             "credit compares AE_D of credit and of exposure."
         )

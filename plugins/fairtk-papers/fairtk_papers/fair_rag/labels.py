@@ -107,7 +107,7 @@ def utility_labels(
     if missing:
         raise InputError(
             f"utility_labels: missing gold answers for {len(missing)} of {len(topics)} queries "
-            f"({format_list(missing)})"
+            f"({format_list(missing)}); add them to answers"
         )
     systems = label_systems(candidates, generator)
     with allow_name_reuse():
@@ -148,8 +148,8 @@ class Score:
     def __init__(self, utility: str | Utility, upper_bound: float | None = None) -> None:
         self.utility: Utility = get(utility) if isinstance(utility, str) else utility
         if self.utility.higher_is_better == (upper_bound is not None):
-            rule = "requires" if upper_bound is None else "is not an error and takes no"
-            raise ParameterError(f"the utility {self.utility.name!r} {rule} upper_bound")
+            rule = "required" if upper_bound is None else "not supported"
+            raise ParameterError(f"upper_bound is {rule} for the utility {self.utility.name!r}")
         self.upper_bound = upper_bound
 
     def __call__(self, answers: pd.Series, golds: pd.Series) -> Any:

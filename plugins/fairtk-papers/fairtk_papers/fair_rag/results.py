@@ -227,13 +227,13 @@ class RagResults:
         if setting is None and len(names) == 1:
             setting = names[0]
         if setting not in names:
-            raise NotFoundError("setting (`setting`)", setting or "", names)
+            raise NotFoundError("setting", setting or "", names)
         results = Path(folder) / SETTINGS / str(setting)
         facts = read_json(results / FACTS)
         if facts.get("format") != FORMAT:
             raise FormatError(
-                f"expected results of format {FORMAT}, got format {facts.get('format', 'none')}: "
-                "run the study again; recorded answers are reused",
+                f"expected results of format {FORMAT}, got format {facts.get('format', 'none')}; "
+                "run the study again, which reuses recorded answers",
                 results / FACTS,
             )
         values = read_parquet(results / "values.parquet")[0]

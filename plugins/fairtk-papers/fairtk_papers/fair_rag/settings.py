@@ -132,17 +132,17 @@ def read_tasks(
     if not folder.exists():
         if numbers:
             raise InputError(
-                f"`tasks` is only valid for a folder, and {str(source)!r} is not a folder; a "
-                "dataset id names its task"
+                f"{source}: `tasks` is only valid for a folder; a dataset id names its task, e.g. "
+                "lamp/4/dev"
             )
         return [LampTask(str(source))]
     if not numbers:
         raise InputError(
-            f"{folder}: the task numbers are required, e.g. `tasks=[4]`: LaMP's files do not name "
-            "their task"
+            f"{folder}: `tasks` is required for a folder, e.g. `tasks=[4]`, because LaMP's files "
+            "do not name their task"
         )
     if repeated(numbers):
-        raise ParameterError(f"the study: duplicate task in {list(numbers)}")
+        raise ParameterError(f"the study: duplicate task {repeated(numbers)[0]}")
     tasks = []
     for number in numbers:
         names = (f"LaMP_{number}", f"lamp-{number}")
@@ -224,10 +224,7 @@ class RagSettings:
         if self.limit is not None:
             checks.integer("limit", self.limit, "the study")
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ParameterError(
-                    f"the study: {name} must be one of {choices}, got {getattr(self, name)!r}"
-                )
+            checks.choice(name, getattr(self, name), choices, "the study")
         if self.credit != NONE and self.n_samples < 2:
             raise ParameterError(
                 f"the study: credit={self.credit!r} requires at least 2 rankings per query, "
@@ -274,7 +271,7 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
         )
     values = tuple(sorted(float(a) for a in alphas))
     if twice := repeated(values):
-        raise ParameterError(f"the study: duplicate alpha {twice[0]:g} in {alphas!r}")
+        raise ParameterError(f"the study: duplicate alpha {twice[0]:g}")
     return values
 
 
@@ -305,7 +302,7 @@ def make_retriever(text: str, **options: Any) -> Any:
     if name not in RETRIEVERS:
         raise NotFoundError("retriever", name, [*RETRIEVERS, "NAME=RUNFILE"])
     if model and name == "bm25":
-        raise ParameterError(f"bm25 takes no model, got {text!r}")
+        raise ParameterError(f"a model is not supported for bm25, got {text!r}")
     settings = {**({"model": model} if model else {}), **options}
     refuse_unknown_options(f"the retriever {text!r}", RETRIEVERS[name], settings)
     return RETRIEVERS[name](**settings)
@@ -434,7 +431,7 @@ class RagConfiguration(Configuration):
             specs = list_model_kinds("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
-                f"{', '.join(needed_by)}: a generator on a server is required, {kinds}; got "
+                f"a generator on a server ({kinds}) is required for {', '.join(needed_by)}, got "
                 f"{', '.join(self.models)}"
             )
         return names

@@ -160,7 +160,7 @@ class RagStudy:
         for owner in configuration.options:
             if owner not in (*retrievers, *models):
                 names = [*retrievers, *models]
-                error = NotFoundError("retriever or generator with [options]", owner, names)
+                error = NotFoundError("retriever or generator in [options]:", owner, names)
                 source = configuration.source
                 raise FormatError(str(error), source) if source else error
         generate = partial(make_generator, ledger=ledger)
@@ -262,8 +262,8 @@ class RagStudy:
                 )
         if deferred:
             raise DeferredError(
-                f"{format_list(deferred, 3)}: waiting for answers of a batch; run again when "
-                "they are read"
+                f"waiting for answers of a batch ({format_list(deferred, 3)}); run again after "
+                "reading them"
             )
         if not values:
             raise InputError("; ".join(notes))

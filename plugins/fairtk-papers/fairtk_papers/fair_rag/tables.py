@@ -216,8 +216,8 @@ def _deterministic(wide: pd.DataFrame, model: tuple[Any, ...]) -> pd.Series:
     fixed = wide.loc[wide.index.get_level_values(ALPHA) == DETERMINISTIC, NORMALIZED_EU]
     if fixed.isna().all():
         raise InputError(
-            f"missing rows with alpha {DETERMINISTIC!r}, the deterministic run, for "
-            f"{' with '.join(map(str, model[1:]))} on {model[0]}"
+            f"missing rows with alpha {DETERMINISTIC!r} for {' with '.join(map(str, model[1:]))} "
+            f"on {model[0]}"
         )
     return fixed.droplevel(ALPHA).dropna()
 
@@ -546,8 +546,8 @@ def normalized_utility(
     if missing.any():
         qids = list(dict.fromkeys(table.loc[missing, QID]))
         warnings.warn(
-            f"{where}: missing oracle answers for {len(qids)} queries ({format_list(qids)}): their "
-            "values are undefined",
+            f"{where}: values are undefined for {len(qids)} queries ({format_list(qids)}): missing "
+            "oracle answers",
             UndefinedWarning,
             stacklevel=2,
         )

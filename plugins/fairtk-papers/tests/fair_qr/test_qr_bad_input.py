@@ -224,8 +224,8 @@ def test_a_configuration_that_is_right(tmp_path):
     [
         ({"attributes": "gender"}, "attributes must be a list of names"),
         ({"split": "tain"}, "unknown split.*'tain'.*'train'"),
-        ({"query": "titel"}, "unknown field of the topics 'titel'; did you mean 'title'"),
-        ({"keywords": "no/such/file"}, "file of keywords"),
+        ({"query": "titel"}, "unknown topic field 'titel'; did you mean 'title'"),
+        ({"keywords": "no/such/file"}, "no/such/file: no such file"),
     ],
 )
 def test_parts_of_a_folder_that_are_not_there(wiki, options, message):
