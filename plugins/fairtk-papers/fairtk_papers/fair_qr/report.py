@@ -84,7 +84,7 @@ def paper_table(results: QrResults) -> Table:
             in_paper = results.settings.cutoff == PAPER_CUTOFF and base in PAPER_ATTRIBUTES
             if in_paper and len(part) and paper_attribute in ("", base):
                 value = float(part[measure].iloc[0])
-                target = results.data.target_of(attribute)
+                target = results.data.target_label(attribute)
                 cells = [f"{value:.4f}", f"{printed:.4f}", signed(value - printed)]
                 names = [attribute, target] if paper_attribute else ["", ""]
                 rows.append([*names, system, measure, *cells])
@@ -209,7 +209,7 @@ def drift_table(results: QrResults) -> Table:
         "lost per AWRF gained (empty if nothing is gained). There is a warning below "
         f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} overlap."
     )
-    return Table(list(formats), _rows(results.drift, formats), caption)
+    return Table(list(formats), _format_rows(results.drift, formats), caption)
 
 
 def tuning_table(results: QrResults) -> Table:
@@ -235,7 +235,7 @@ def iteration_table(results: QrResults) -> Table:
     """Return the number of refinements in the main comparison."""
     formats = dict.fromkeys(("attribute", "system", "count"), "") | {"mean": ".2f"}
     formats |= dict.fromkeys(("25%", "50%", "75%", "largest"), "g")
-    rows = _rows(results.iterations.query("variation == ''"), formats)
+    rows = _format_rows(results.iterations.query("variation == ''"), formats)
     heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
     caption = (
         "Refinements per query: asked (requested from the model) and kept. The paper has a mean of "
@@ -249,7 +249,7 @@ def cost_table(results: QrResults) -> Table:
     formats = {"attribute": "", "system": "", "calls": ".2f", "prompt_tokens": ".1f"}
     formats |= {"completion_tokens": ".1f", "price": ".6f", "model seconds": ".3f"}
     formats |= {"own seconds": ".3f", "training seconds": ".1f"}
-    rows = _rows(results.costs.query("variation == ''"), formats, UNKNOWN)
+    rows = _format_rows(results.costs.query("variation == ''"), formats, UNKNOWN)
     caption = (
         "Means per query. Model s: sum of the waits for the model when it answered. Own s: "
         "retrieval, reranking and exposure, with queries in parallel. Training s: total of all "
@@ -293,7 +293,7 @@ def _uncorrected(rows: list[list[str]]) -> str:
 
 def _with_target(results: QrResults, attribute: str) -> str:
     """Return an attribute with its target, unless its name has it: ``gender (target uniform)``."""
-    target = results.data.target_of(attribute)
+    target = results.data.target_label(attribute)
     return attribute if attribute.endswith(f"({target})") else f"{attribute} (target {target})"
 
 
@@ -325,7 +325,9 @@ def _mark(row: Any, measure: str) -> str:
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 
 
-def _rows(frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = "") -> list[list[str]]:
+def _format_rows(
+    frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = ""
+) -> list[list[str]]:
     """Return some columns as formatted rows."""
     return [
         [undefined if value != value else format(value, formats[name]) for name, value in row]
@@ -392,7 +394,7 @@ def plot_trade_off(results: QrResults) -> Any:
         labels = (f"{name}@{results.settings.cutoff} ({better})" for name, better in heads)
         draw_trade_off(axis, points, *labels)
     title = "Means with intervals over topics; thin curve: the product of BM25's means"
-    return _titled(figure, title, columns)
+    return _add_title_and_legend(figure, title, columns)
 
 
 def plot_variation(results: QrResults, name: str) -> Any:
@@ -434,7 +436,9 @@ def plot_variation(results: QrResults, name: str) -> Any:
                 tick.set_pad(17)
         axis.set_xlabel(name.replace("_", " "))
     figure.axes[0].set_ylabel("mean over topics")
-    return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)
+    return _add_title_and_legend(
+        figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3
+    )
 
 
 def plot_iterations(results: QrResults) -> Any:
@@ -482,7 +486,7 @@ def _panels(
     return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
 
 
-def _titled(figure: Any, title: str, columns: int) -> Any:
+def _add_title_and_legend(figure: Any, title: str, columns: int) -> Any:
     """Add a title, and one legend below the panels."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small",
@@ -550,7 +554,7 @@ class Picture(NamedTuple):
 def write_report(results: QrResults, folder: Path, command: str | None = None) -> Path:
     """Write all files; see `QrResults.save`."""
     folder.mkdir(parents=True, exist_ok=True)
-    frames = {name: _targeted(results, getattr(results, name)) for name in FRAMES}
+    frames = {name: _with_target_names(results, getattr(results, name)) for name in FRAMES}
     for name, frame in frames.items():
         write_parquet(frame, folder / f"{name}.parquet")
     for name in ("table", "variations", "per_query"):
@@ -564,12 +568,12 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _images(pictures.get(name, []))
     for attribute in results.data.attributes:
-        part, saved = results.of_attribute(attribute), folder / PAGES / file_name(attribute)
+        part, saved = results.for_attribute(attribute), folder / PAGES / file_name(attribute)
         page = part.as_experiment(attribute)
         page.config |= {} if command is None else {"command": command}
         page.save(saved)
         save_sections(saved, _sections(part, attribute, pictures.get(f"why {attribute}", [])))
-    for attribute in results.explained:
+    for attribute in results.attributes_with_fair_qr:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
         parts += _images(pictures.get(f"why {attribute}", []))
@@ -579,13 +583,13 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
     return report
 
 
-def _targeted(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_target_names(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
     """Add a column with the name of the target after ``attribute``."""
     if "attribute" not in frame or frame.empty:
         return frame
     frame = frame.copy()
     column = list(frame.columns).index("attribute") + 1
-    frame.insert(column, "target", frame["attribute"].map(results.data.target_of))
+    frame.insert(column, "target", frame["attribute"].map(results.data.target_label))
     return frame
 
 
@@ -609,11 +613,11 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
     for name, table in all_tables(results).items():
         if name in _ON_TOP:
             continue
-        sections.append(Section(TITLES[name], table=_of_one(table, attribute)))
+        sections.append(Section(TITLES[name], table=_page_table(table, attribute)))
         for caption, figure in figures.get(name, []):
             words = f"{caption}; the table above has the numbers."
             sections.append(Section(caption, figure=svg_text(figure), alternative=words))
-    if attribute in results.explained:
+    if attribute in results.attributes_with_fair_qr:
         sections.append(Section("Largest changes", table=change_table(results, attribute)))
         for picture in traces:
             title = f"Iterations of {picture.caption}"
@@ -621,7 +625,7 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
     return sections
 
 
-def _of_one(table: Table, attribute: str) -> Table:
+def _page_table(table: Table, attribute: str) -> Table:
     """Return a table of one attribute without its name."""
     columns = [i for i, head in enumerate(table.columns) if head != "attribute"]
     heads = [table.columns[i].removeprefix(f"{attribute} ") for i in columns]

@@ -29,8 +29,8 @@ from fairtk_papers.fair_qr.values import (
     cost_row,
     drift_frame,
     drift_warning,
+    evaluate_per_query,
     iterations,
-    measured,
     measures,
     same_answers,
     summary,
@@ -81,12 +81,12 @@ class QrResults:
     @cached_property
     def rankings(self) -> pd.DataFrame:
         """All rankings: ``attribute``, ``system``, ``variation``, ``setting``, and R's columns."""
-        return self._stacked(lambda system: system.rankings)
+        return self._stack(lambda system: system.rankings)
 
     @cached_property
     def traces(self) -> pd.DataFrame:
         """The traces of FAIR-QR: ``attribute``, ``system``, ..., and `fairtk.FairQR.trace`."""
-        return self._stacked(lambda system: system.traces)
+        return self._stack(lambda system: system.traces)
 
     @cached_property
     def missing(self) -> pd.DataFrame:
@@ -103,7 +103,7 @@ class QrResults:
             ]
             return pd.DataFrame(rows, columns=[QID, "reason"])
 
-        return self._stacked(missing)
+        return self._stack(missing)
 
     @cached_property
     def per_query(self) -> pd.DataFrame:
@@ -112,7 +112,7 @@ class QrResults:
         The columns are ``attribute``, ``system``, ``variation``, ``setting``, ``qid``, ``measure``
         (nDCG, AWRF, nDCG x AWRF), ``value``.
         """
-        return self._measured[0]
+        return self._evaluation[0]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -125,17 +125,17 @@ class QrResults:
         corrected over all systems of the attribute). ``product of means`` differs from the mean of
         products. ``missing`` is the number of queries without a result.
         """
-        return self._measured[1]
+        return self._evaluation[1]
 
     @property
     def variations(self) -> pd.DataFrame:
         """FAIR-QR with one setting varied: `table` without tests."""
-        return self._measured[2]
+        return self._evaluation[2]
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
         """Mean and quartiles of calls (``asked``) and ``kept`` refinements per query, by cell."""
-        return self._stacked(lambda system: iterations(system.traces))
+        return self._stack(lambda system: iterations(system.traces))
 
     @cached_property
     def tuning(self) -> pd.DataFrame:
@@ -144,7 +144,7 @@ class QrResults:
         The columns are ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), their mean
         ``value`` over the ``topics`` of the other folds, ``seconds``, and new ``calls``.
         """
-        return self._stacked(lambda system: system.choices)
+        return self._stack(lambda system: system.choices)
 
     @cached_property
     def drift(self) -> pd.DataFrame:
@@ -179,7 +179,7 @@ class QrResults:
             id(system): None if cell.kind == RANDOM else self.models[cell]
             for cell, system in self.systems.items()
         }
-        return self._stacked(lambda system: cost_row(system, model[id(system)], self.prices))
+        return self._stack(lambda system: cost_row(system, model[id(system)], self.prices))
 
     @property
     def pairs(self) -> str:
@@ -194,7 +194,7 @@ class QrResults:
     @property
     def warnings(self) -> list[str]:
         """The warnings of systems, then of measures, each once."""
-        return self.warnings_of(*self.data.attributes)
+        return self.warnings_for(*self.data.attributes)
 
     def as_experiment(self, attribute: str) -> Results:
         """Return the comparison of an attribute as `fairtk.Results`, with texts for its page.
@@ -218,12 +218,12 @@ class QrResults:
                 save_dir=self.store,
             )
         failures = self.missing
-        of_attribute = (failures["attribute"] == attribute) & (failures["variation"] == "")
-        results.failures = failures[of_attribute].rename(columns={"reason": "error"})[
+        for_attribute = (failures["attribute"] == attribute) & (failures["variation"] == "")
+        results.failures = failures[for_attribute].rename(columns={"reason": "error"})[
             ["system", QID, "error"]
         ]
         results.environment.pop("time")  # equal results have equal files
-        target_name = self.data.target_of(attribute)
+        target_name = self.data.target_label(attribute)
         results.config = {
             "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target_name}",
             "description": (
@@ -235,12 +235,12 @@ class QrResults:
             "target": target_name,
             "note": f"Target: {target_name}.",
             "model": repr(self.llm),
-            "warnings": self.warnings_of(attribute),
+            "warnings": self.warnings_for(attribute),
             "correction": self.settings.correction,
         }
         return results
 
-    def of_attribute(self, attribute: str) -> QrResults:
+    def for_attribute(self, attribute: str) -> QrResults:
         """Return the results of one attribute.
 
         Raises:
@@ -254,25 +254,25 @@ class QrResults:
         attributes = {attribute: self.data.attributes[attribute]}
         part.data = dataclasses.replace(self.data, attributes=attributes)
         part.systems = {c: s for c, s in self.systems.items() if c.attribute == attribute}
-        *frames, texts = self._measured
+        *frames, texts = self._evaluation
         per_query, table, variations = (
             frame[frame["attribute"] == attribute].reset_index(drop=True) if len(frame) else frame
             for frame in frames
         )
-        part._measured = per_query, table, variations, {attribute: texts[attribute]}
+        part._evaluation = per_query, table, variations, {attribute: texts[attribute]}
         return part
 
-    def warnings_of(self, *attributes: str) -> list[str]:
+    def warnings_for(self, *attributes: str) -> list[str]:
         """Return the warnings for some attributes; see `warnings`."""
         systems = {c: s for c, s in self.systems.items() if c.attribute in attributes}
         of_systems = [text for system in systems.values() for text in system.warnings]
         drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
         of_drift = drift_warning(drift, same_answers(systems), self.settings.cutoff)
-        of_measures = [text for name in attributes for text in self._measured[3][name]]
+        of_measures = [text for name in attributes for text in self._evaluation[3][name]]
         return list(dict.fromkeys([*of_systems, *filter(None, [of_drift]), *of_measures]))
 
     @property
-    def explained(self) -> list[str]:
+    def attributes_with_fair_qr(self) -> list[str]:
         """The attributes whose comparison has FAIR-QR, for `changes`."""
         return [c.attribute for c in self.systems if c.system == FAIR_QR and not c.variation]
 
@@ -330,7 +330,7 @@ class QrResults:
         if attribute not in self.data.attributes:
             raise NotFoundError("attribute", attribute, self.data.attributes)
 
-    def _stacked(self, read: Callable[[SystemResults], pd.DataFrame]) -> pd.DataFrame:
+    def _stack(self, read: Callable[[SystemResults], pd.DataFrame]) -> pd.DataFrame:
         parts, columns = [], [QID]
         for cell, system in self.systems.items():
             part = read(system)
@@ -342,7 +342,7 @@ class QrResults:
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
-    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
+    def _evaluation(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
         """Values per query, the two tables, and warnings of measures by attribute."""
         values: list[pd.DataFrame] = []
         tables: tuple[list[pd.DataFrame], ...] = ([], [])
@@ -353,7 +353,7 @@ class QrResults:
             named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             rankings = {cell.label: self.systems[cell].rankings for cell in all_cells}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()}
-            per_query, texts[attribute] = measured(
+            per_query, texts[attribute] = evaluate_per_query(
                 runs, self.data.topics, self.data.qrels, named, self.store
             )
             qids = set(self.data.topics[QID])
@@ -364,8 +364,8 @@ class QrResults:
                 if cells:
                     rows = per_query[per_query["system"].isin([base.label, *cells])]
                     table = summary(rows, missing, None if varied else self.settings.correction)
-                    tables[varied].append(_described(table, cells))
-            values.append(_described(per_query, {cell.label: cell for cell in all_cells}))
+                    tables[varied].append(_with_cell_names(table, cells))
+            values.append(_with_cell_names(per_query, {cell.label: cell for cell in all_cells}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
         # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
@@ -396,7 +396,7 @@ class QrResults:
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
 
 
-def _described(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:
+def _with_cell_names(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:
     """Return the rows of some cells, with columns for their names instead of the label."""
     frame = frame[frame["system"].isin(list(cells))]
     names = pd.DataFrame([cells[label].names for label in frame["system"]], index=frame.index)

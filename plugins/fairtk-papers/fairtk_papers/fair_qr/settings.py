@@ -34,9 +34,9 @@ from fairtk_papers.studies import (
     TABLE,
     TABLES,
     Configuration,
-    GivenRun,
     Kinds,
-    labels_of,
+    RunRetriever,
+    read_labels,
     resolve_path,
 )
 
@@ -244,19 +244,19 @@ class QrData:
                     f"the study's attribute {name!r} must have at least one document with a label"
                 )
 
-    def target_of(self, attribute: str) -> str:
+    def target_label(self, attribute: str) -> str:
         """Return the name of an attribute's target."""
         return self.targets.get(attribute, GIVEN)
 
     @property
     def target_text(self) -> str:
         """The targets as a sentence, for captions."""
-        names = {attribute: self.target_of(attribute) for attribute in self.attributes}
+        names = {attribute: self.target_label(attribute) for attribute in self.attributes}
         if len(set(names.values())) == 1:
             return f"Target: {next(iter(names.values()))}."
         return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
 
-    def check_run(self, run: GivenRun) -> None:
+    def check_run(self, run: RunRetriever) -> None:
         """Raise an `InputError` if a run has topics or documents that are not in the data."""
         run.check_topics(self.topics[QID], self.unjudged)
         try:
@@ -320,14 +320,14 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
-    qrels = labels_of(dataset)
-    of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
+    qrels = read_labels(dataset)
+    of_track = _read_2021 if trec_fair.is_2021(dataset) else _read_2022
     topics, goals, names, collection = of_track(dataset, attributes, query)
     for attribute, (name, groups, goal) in further_targets(target, goals, names, qrels).items():
         goals[attribute], names[attribute] = (groups, goal), name
     return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
-        qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,
+        qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _read_2021 else qrels,
         goals,
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
@@ -341,7 +341,7 @@ Parts = tuple[list[Any], dict[str, tuple[Groups, Target]], dict[str, str], Any]
 """Topics, groups and target by attribute, names of the targets, identity of the collection."""
 
 
-def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
+def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
     from fairtk.datasets.trec_fair.metadata import backgrounds
 
@@ -361,7 +361,7 @@ def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
     return topics, goals, names, [corpus.name, state.st_size, state.st_mtime_ns]
 
 
-def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
+def _read_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
 
     for name in attributes or ():
@@ -417,7 +417,7 @@ class Setting:
 
 NDCG = ("TREC", "trec_eval")
 CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
-OF_BM25 = ("num_results", "k1", "b", "threads")
+BM25_SETTINGS = ("num_results", "k1", "b", "threads")
 """Settings of BM25, which tuning can also change inside FAIR-QR."""
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
@@ -428,8 +428,8 @@ VARIED = (
 def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
     """Raise a `NotFoundError` if a setting is not one of BM25's."""
     for name in options:
-        if name not in OF_BM25:
-            raise NotFoundError(f"setting of {owner}", name, OF_BM25)
+        if name not in BM25_SETTINGS:
+            raise NotFoundError(f"setting of {owner}", name, BM25_SETTINGS)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class StudySystem(FairTransformer):
         runs: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
-        with naming(self.alias), warnings.catch_warnings(record=True) as records:
+        with name_errors(self.alias), warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             for fold, topics in self._by_fold(inp):
                 training, choice = self._prepare(fold)
@@ -121,7 +121,7 @@ class StudySystem(FairTransformer):
     # Parts ------------------------------------------------------------------------------------
 
     def _by_fold(self, topics: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
-        if not self.study.folded(self.cell):
+        if not self.study.has_folds(self.cell):
             yield None, topics
             return
         for fold, part in topics.groupby(topics[QID].map(self.study.folds), sort=False):
@@ -145,7 +145,7 @@ class StudySystem(FairTransformer):
         elif cell.refines:
             self._system = study.refiner(cell, self.llm)
             begin = time.perf_counter()
-        elif study.trained(cell):
+        elif study.is_trained(cell):
             self._system = None
             self._system = self._fitted(fold)
         else:
@@ -169,7 +169,7 @@ class StudySystem(FairTransformer):
     @cached_property
     def _tuner(self) -> Tuner:
         study, cell = self.study, self.cell
-        trained = study.trained(cell)
+        trained = study.is_trained(cell)
         least = 3 if trained else 2
         if len(set(study.folds.values())) < least:
             raise InputError(
@@ -216,7 +216,7 @@ class StudySystem(FairTransformer):
 
 
 @contextmanager
-def naming(cell: Cell) -> Iterator[None]:
+def name_errors(cell: Cell) -> Iterator[None]:
     """Put the system's name before errors of plugins."""
     try:
         yield
@@ -243,7 +243,7 @@ class SystemResults:
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def done(self) -> set[str]:
+    def finished_qids(self) -> set[str]:
         """The queries with a result."""
         return self.notes.keys() - self.errors.keys()
 
@@ -273,15 +273,15 @@ class SystemResults:
         return float(sum(note[name] for note in self.notes.values()))
 
 
-def done(store: Store, system: Any, topics: Topics) -> set[str]:
+def finished_qids(store: Store, system: Any, topics: Topics) -> set[str]:
     """Return the queries with stored results of a system."""
-    _, cells = _cells(store, system, topics)
+    _, cells = _stored_cells(store, system, topics)
     return {qid for qid, cell in cells.items() if cell.error is None}
 
 
 def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
     """Return the stored results of a system, in the order of the topics."""
-    chain, cells = _cells(store, system, topics)
+    chain, cells = _stored_cells(store, system, topics)
     table = store.read(cells.values())
     return SystemResults(
         pd.DataFrame(columns=RUN) if table is None else unpack(table)[RUN],
@@ -290,7 +290,9 @@ def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
     )
 
 
-def _cells(store: Store, system: Any, topics: Topics) -> tuple[int | None, Mapping[str, Any]]:
+def _stored_cells(
+    store: Store, system: Any, topics: Topics
+) -> tuple[int | None, Mapping[str, Any]]:
     [node] = Tree({"system": system}, durable=True).ends.values()
     chain = store.number_of(node.key)
     return chain, store.cells(chain, topics.digests)

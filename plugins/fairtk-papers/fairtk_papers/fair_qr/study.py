@@ -32,7 +32,7 @@ from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
-    OF_BM25,
+    BM25_SETTINGS,
     QrConfiguration,
     QrData,
     QrSettings,
@@ -40,16 +40,16 @@ from fairtk_papers.fair_qr.settings import (
 )
 from fairtk_papers.fair_qr.stages import (
     StudySystem,
-    done,
+    finished_qids,
     merge_warnings,
-    naming,
+    name_errors,
     stored_results,
 )
 from fairtk_papers.fair_qr.systems import (
     BM25,
+    BUILT_IN,
     FAIR_QR,
     FIXED,
-    OWN,
     RANDOM,
     Cell,
     Pair,
@@ -70,7 +70,7 @@ from fairtk_papers.studies import (
     COUNTS,
     FACTS,
     STORE,
-    GivenRun,
+    RunRetriever,
     StudyPlan,
     allow_name_reuse,
     plain,
@@ -100,12 +100,12 @@ _AT_MOST = (
 )
 
 
-def _loop(cell: Cell) -> str:
+def _loop_key(cell: Cell) -> str:
     options = {k: v for k, v in cell.options.items() if k not in _AFTER_THE_LOOP}
     return digest([cell.attribute, options])
 
 
-def _rows(
+def _plan_rows(
     study: QrStudy, suffix: str, pending: Mapping[Cell, pd.DataFrame], ledger: Ledger | None
 ) -> Iterator[list[Any]]:
     """Yield a row per loop: the cells that share calls.
@@ -122,7 +122,7 @@ def _rows(
     for cell, topics in pending.items():
         if len(topics) and cell.refines and cell.base != RANDOM:
             for tried in [cell.at(settings) for settings in cell.grid] or [cell]:
-                loops.setdefault(_loop(tried), []).append((cell, tried))
+                loops.setdefault(_loop_key(tried), []).append((cell, tried))
     parts: dict[str, list[list[tuple[Cell, Cell]]]] = {}
     for loop, same in loops.items():
         is_shared = any(not cell.grid for cell, _ in same)
@@ -187,7 +187,7 @@ class QrStudy:
         settings: the settings of the study.
         ledger: the ledger for answers; `None` for the store in the folder.
         retriever: a deep retriever, Q -> R; `None` for BM25 by PISA; or several by name, where all
-            but the first can be a `fairtk_papers.studies.GivenRun`.
+            but the first can be a `fairtk_papers.studies.RunRetriever`.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
 
@@ -220,15 +220,17 @@ class QrStudy:
         self.settings.check_folds(len(data.topics))
         models, retrievers = by_name(llm, "model"), by_name(retriever, "retriever")
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
-        runs = [name for name, value in retrievers.items() if isinstance(value, GivenRun)]
+        runs = [name for name, value in retrievers.items() if isinstance(value, RunRetriever)]
         refuse_runs(self.settings, runs)
-        if isinstance(base, GivenRun) and self.settings.systems != (BM25,):  # a side has only BM25
+        if isinstance(base, RunRetriever) and self.settings.systems != (
+            BM25,
+        ):  # a side has only BM25
             raise ParameterError(f"the first retriever must not be a run: {FIXED}")
         self.models, self.retrievers = list(models), list(retrievers)
         self.llm: ChatModel = as_chat_model(first)
         self.retriever = self._bm25() if base is None else base
         # the settings of other retrievers are unknown
-        self.cells = list(all_cells(self.settings, data.attributes, own_bm25=base is None))
+        self.cells = list(all_cells(self.settings, data.attributes, tune_bm25=base is None))
         for cell in self.cells:
             for tried in cell.grid or ({},):  # checks all settings first
                 if cell.refines:
@@ -245,7 +247,7 @@ class QrStudy:
         self.sides: dict[Pair, QrStudy] = {}
         for pair in pairs(self.models, retrievers):
             model, other = models.get(pair.model, first), retrievers.get(pair.retriever, base)
-            if isinstance(other, GivenRun):
+            if isinstance(other, RunRetriever):
                 data.check_run(other)
             side = QrStudy(
                 data, folder, model, side_settings(self.settings, other), ledger, other, **engine
@@ -254,7 +256,7 @@ class QrStudy:
             self.sides[pair] = side
 
     @classmethod
-    def of(cls, configuration: QrConfiguration) -> QrStudy:
+    def from_configuration(cls, configuration: QrConfiguration) -> QrStudy:
         """Return the study of a configuration, without a budget.
 
         Raises:
@@ -313,7 +315,7 @@ class QrStudy:
                     llm.check()
             for study, cell, _ in pending:
                 if not cell.refines and cell.base != BM25:
-                    with naming(cell):  # checks all settings first
+                    with name_errors(cell):  # checks all settings first
                         for tried in cell.grid or ({},):
                             study.build(cell.at(tried))
             sides = {p.label: [repr(s.llm), repr(s.retriever)] for p, s in self.sides.items()}
@@ -368,7 +370,7 @@ class QrStudy:
                     if (key := study.key(cell)) not in complete:
                         pending[cell] = study.pending(cell, store)
                         complete[key] = pending[cell].empty
-                rows += _rows(study, suffix, pending, ledger)
+                rows += _plan_rows(study, suffix, pending, ledger)
             recorded = 0 if ledger is None else len(ledger)
         frame = pd.DataFrame(rows, columns=["attribute", "topics", *COUNTS, "systems"])
         total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
@@ -403,7 +405,7 @@ class QrStudy:
         if store is None:
             with self._store() as opened:
                 return self.pending(cell, opened)
-        qids = done(store, self.stage(cell), self._topics)
+        qids = finished_qids(store, self.stage(cell), self._topics)
         return self.data.topics[~self.data.topics[QID].isin(qids)]
 
     # Systems ----------------------------------------------------------------------------------
@@ -416,7 +418,7 @@ class QrStudy:
         """Return the transformer of a cell that refines."""
         groups, target = self.data.attributes[cell.attribute]
         options = {"qrels": self.data.qrels, **cell.options}
-        of_bm25 = {name: options.pop(name) for name in OF_BM25 if name in options}
+        of_bm25 = {name: options.pop(name) for name in BM25_SETTINGS if name in options}
         retriever = self._bm25(**of_bm25) if of_bm25 else self.retriever
         with warnings.catch_warnings():
             # the study shows that pool="union" has no effect
@@ -433,13 +435,13 @@ class QrStudy:
     def _bm25(self, **options: Any) -> CollectionBM25:
         return make_bm25(self.data, self.folder, {**self.settings.bm25, **options})
 
-    def trained(self, cell: Cell) -> bool:
+    def is_trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""
-        return cell.base not in OWN and registry.study_systems.get(cell.base).trained
+        return cell.base not in BUILT_IN and registry.study_systems.get(cell.base).trained
 
-    def folded(self, cell: Cell) -> bool:
+    def has_folds(self, cell: Cell) -> bool:
         """Return whether the system of a cell is trained or tuned, so that it differs by fold."""
-        return bool(cell.grid) or self.trained(cell)
+        return bool(cell.grid) or self.is_trained(cell)
 
     @cached_property
     def folds(self) -> dict[str, int]:
@@ -468,7 +470,7 @@ class QrStudy:
         owners = {e.name: e.owner for e in registry.study_systems.entries()}
         facts: dict[str, Any] = {
             "system": cell.system,
-            "given by": "" if cell.base in OWN else owners[cell.base],
+            "given by": "" if cell.base in BUILT_IN else owners[cell.base],
             "options": {k: plain(v) for k, v in sorted(cell.options.items())},
             **self.data.key,
             "groups": groups.key,
@@ -490,7 +492,7 @@ class QrStudy:
         facts["cutoff"] = self.settings.cutoff
         if cell.base != BM25:
             facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        return facts | ({"folds": self.settings.folds} if self.trained(cell) else {})
+        return facts | ({"folds": self.settings.folds} if self.is_trained(cell) else {})
 
     @cached_property
     def _retriever(self) -> Any:
@@ -557,7 +559,7 @@ class QrStudy:
         kinds: dict[Any, list[OwnCell]] = {}
         for item in cells:
             study, cell, _ = item
-            kind = (cell.refines, study.folded(cell), cell.base == RANDOM)
+            kind = (cell.refines, study.has_folds(cell), cell.base == RANDOM)
             kinds.setdefault(kind, []).append(item)
         yield from kinds.values()
 
@@ -570,9 +572,9 @@ class QrStudy:
         _, cell, _ = cells[0]
         topics = self.data.topics
         size: int | None = None if cell.refines and not cell.grid else _SERIAL
-        if self.folded(cell):
+        if self.has_folds(cell):
             topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
-        if self._parallel and self.folded(cell):  # a worker gets about one fold
+        if self._parallel and self.has_folds(cell):  # a worker gets about one fold
             size = -(-len(topics) // len(set(self.folds.values())))
         elif self._parallel and cell.refines:
             size = _PARALLEL_LOOPS

@@ -34,14 +34,14 @@ from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk.transformers.candidates import index_tokens
 from fairtk_papers.fair_qr.settings import (
-    OF_BM25,
+    BM25_SETTINGS,
     QrConfiguration,
     QrData,
     QrSettings,
     Setting,
     check_bm25,
 )
-from fairtk_papers.studies import GivenRun, file_name, with_none
+from fairtk_papers.studies import RunRetriever, file_name, with_none
 
 _SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
 """Settings of BM25 tuned inside FAIR-QR, for a fair comparison with tuned BM25."""
@@ -100,7 +100,7 @@ BY_EXPOSURE = "fair-qr + exposure re-ranking"
 RANDOM = "random-terms"
 """The placebo: random words instead of the model's."""
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
-OWN = (BM25, *REFINING)
+BUILT_IN = (BM25, *REFINING)
 TUNED = " (tuned)"
 
 _CHOSEN_FROM = 200
@@ -178,7 +178,7 @@ def systems(settings: QrSettings) -> tuple[str, ...]:
     for name in (*settings.systems, *settings.options):
         _require("system", name, names)
     for name in settings.options:
-        if name in OWN and name != BY_EXPOSURE:
+        if name in BUILT_IN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
             raise ParameterError(f"settings of {name!r} must be in [{table}], not in [options]")
     chosen = set(settings.systems or names) | {BM25}
@@ -201,20 +201,20 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def all_cells(
-    settings: QrSettings, attributes: Mapping[str, Any], own_bm25: bool = True
+    settings: QrSettings, attributes: Mapping[str, Any], tune_bm25: bool = True
 ) -> Iterator[Cell]:
     """Yield the cells, those with the most calls of a language model last.
 
     Args:
         settings: the settings of the study.
         attributes: the attributes by name.
-        own_bm25: whether the retriever is the study's BM25, which can be tuned.
+        tune_bm25: whether the retriever is the study's BM25, which can be tuned.
     """
     names = systems(settings)
     tried = {n: g for n, g in tried_settings(settings.tuning, _known()).items() if n in names}
-    if not own_bm25:
-        for name in tried.keys() & OWN:
-            tried[name] = tuple(s for s in tried[name] if not s.keys() & {*OF_BM25})
+    if not tune_bm25:
+        for name in tried.keys() & BUILT_IN:
+            tried[name] = tuple(s for s in tried[name] if not s.keys() & {*BM25_SETTINGS})
         tried = {name: grid for name, grid in tried.items() if grid}
     plain = [n for n in names if n not in REFINING]
     refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
@@ -242,7 +242,7 @@ def _refining(
     settings: QrSettings, name: str, tried: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     options = settings.options.get(name, {})
-    tuned = {option for values in tried for option in values}.difference(OF_BM25)
+    tuned = {option for values in tried for option in values}.difference(BM25_SETTINGS)
     for option in (*settings.fair_qr, *options, *tuned):
         if option not in _FAIR_QR:
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
@@ -391,7 +391,7 @@ def pairs(models: Sequence[str], retrievers: Mapping[str, Any]) -> Iterator[Pair
     """Yield all pairs except the first; a run is paired with the first model only."""
     for i, (retriever, value) in enumerate(retrievers.items()):
         for j, model in enumerate(models):
-            if (i or j) and not (j and isinstance(value, GivenRun)):
+            if (i or j) and not (j and isinstance(value, RunRetriever)):
                 yield Pair(model if j else "", retriever if i else "")
 
 
@@ -411,7 +411,7 @@ def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
 
 def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
     """Return the settings for another pair: retriever and FAIR-QR; for a run no FAIR-QR."""
-    if isinstance(retriever, GivenRun):
+    if isinstance(retriever, RunRetriever):
         return replace(settings, systems=(BM25,), options={}, variations={}, tuning={})
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
     options = {name: values for name, values in settings.options.items() if name in REFINING}
@@ -470,12 +470,12 @@ def make_retriever(
     Raises:
         NotFoundError: the kind or a setting is unknown.
         ParameterError: a setting is out of range.
-        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
+        FormatError, InputError: see `fairtk_papers.studies.RunRetriever`.
     """
     if "run" in table:
         for other in table.keys() - {"name", "run"}:
             raise NotFoundError("setting of a [[retriever]] with a run", other, ["name", "run"])
-        return GivenRun(table["run"])
+        return RunRetriever(table["run"])
     options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":

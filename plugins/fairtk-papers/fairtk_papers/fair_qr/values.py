@@ -48,7 +48,7 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     }
 
 
-def measured(
+def evaluate_per_query(
     runs: Mapping[str, pd.DataFrame],
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
@@ -91,7 +91,7 @@ def summary(
     systems = list(dict.fromkeys(values["system"]))
     tests = pd.DataFrame()
     if correction is not None:
-        tests = compared(values, systems, correction).set_index(["measure", "system"])
+        tests = test_against_baseline(values, systems, correction).set_index(["measure", "system"])
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -109,7 +109,9 @@ def summary(
     return pd.DataFrame(table)
 
 
-def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
+def test_against_baseline(
+    values: pd.DataFrame, systems: list[str], correction: str
+) -> pd.DataFrame:
     """Test systems against the first one, as `fairtk.Results.compare` does.
 
     The tests of a measure are one family, as on the page of an attribute.
@@ -139,14 +141,14 @@ _PAIRS = (
 )
 
 
-def words_kept(trace: pd.DataFrame) -> float:
+def share_of_words_kept(trace: pd.DataFrame) -> float:
     """Return the mean share of the original words in the last kept query.
 
     The mean is over the queries with a kept refinement; NaN if there are no such queries.
     """
     if trace.empty:
         return float("nan")
-    steps = trace[trace["kept"].astype(bool) & trace[QID].isin(refined(trace))]
+    steps = trace[trace["kept"].astype(bool) & trace[QID].isin(refined_qids(trace))]
     steps = steps.sort_values("iteration", kind="stable")
     last = steps.groupby(QID)["query"].last()
     shares = []
@@ -190,13 +192,13 @@ def drift_frame(
         attribute, system = row["attribute"], row["system"]
         traces, first = results[attribute, system].traces, results[attribute, BM25].rankings
         if len(traces):  # other queries have BM25's ranking, maybe re-ranked
-            first = first[first[QID].isin(refined(traces))]
+            first = first[first[QID].isin(refined_qids(traces))]
         gain, loss = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
         rows.append(
             {
                 "attribute": attribute,
                 "system": system,
-                "words kept": words_kept(traces),
+                "words kept": share_of_words_kept(traces),
                 "overlap": overlap(results[attribute, system].rankings, first, cutoff),
                 "AWRF gained": gain,
                 "nDCG lost": loss,
@@ -206,7 +208,7 @@ def drift_frame(
     return pd.DataFrame(rows)
 
 
-def refined(trace: pd.DataFrame) -> set[str]:
+def refined_qids(trace: pd.DataFrame) -> set[str]:
     """Return the queries with a kept refinement."""
     later = trace["kept"].astype(bool) & (trace["iteration"] > 0)
     return set(trace.loc[later, QID])

@@ -111,8 +111,8 @@ def command(
     from fairtk_papers.fair_rag.results import saved_settings, write_figures
     from fairtk_papers.studies import STORE
 
-    configuration = RagConfiguration.of(source)
-    configuration = configuration.changed(
+    configuration = RagConfiguration.from_source(source)
+    configuration = configuration.with_changes(
         given_options(_SETTINGS),
         data={"tasks": tasks},
         output=output,
@@ -121,14 +121,15 @@ def command(
         engine=engine_options(configuration.engine, more),
     ).with_server(server_settings(more))
     if status:
-        echo_frame(form, RagStudy.of(configuration).status())
+        echo_frame(form, RagStudy.from_configuration(configuration).status())
         return
     with contextlib.ExitStack() as stack:
         # the store also has the answers of runs without a budget
         path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
-        configuration.served({} if ledger is None else {"a ledger": ledger})
-        study = RagStudy.of(configuration, ledger)
+        if ledger is not None:
+            configuration.require_server(["a ledger"])
+        study = RagStudy.from_configuration(configuration, ledger)
         if dry_run:
             echo_plan(study.plan(), form)
             return

@@ -215,7 +215,7 @@ def test_a_configuration_that_is_right(tmp_path):
     )
     assert file.ledger["path"] == str(tmp_path / "l.sqlite")
     assert file.models == [{"backend": "keyword"}]
-    changed = file.changed({"seed": 3, "systems": None})
+    changed = file.with_changes({"seed": 3, "systems": None})
     assert changed == replace(file, settings=replace(file.settings, seed=3))
 
 

@@ -46,7 +46,7 @@ def bm25(data, tmp_path_factory):
 
 @pytest.mark.slow
 def test_what_fair_qr_did_is_explained_once_for_each_attribute(results, data):
-    assert results.explained == list(data.attributes)
+    assert results.attributes_with_fair_qr == list(data.attributes)
 
 
 def by_hand(run, data, attribute):

@@ -12,7 +12,7 @@ import qr_world
 from fairtk_papers.fair_qr.report import all_tables
 from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import Cell, RandomTerms, middle_words, random_terms
-from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, words_kept
+from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, share_of_words_kept
 
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
@@ -103,8 +103,8 @@ def test_drift_by_hand():
         columns=["qid", "iteration", "query", "kept"],
     )  # fmt: skip
     # "A b" of "a b c d" are a half; the second query was not refined, and does not count
-    assert words_kept(trace) == pytest.approx(0.5)
-    assert math.isnan(words_kept(trace.iloc[:0]))
+    assert share_of_words_kept(trace) == pytest.approx(0.5)
+    assert math.isnan(share_of_words_kept(trace.iloc[:0]))
     first = pd.DataFrame(
         [("1", "a", 0), ("1", "b", 1), ("1", "c", 2), ("2", "a", 0)],
         columns=["qid", "docno", "rank"],
