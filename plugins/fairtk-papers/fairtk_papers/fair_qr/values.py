@@ -37,7 +37,7 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     Args:
         groups: the groups.
         target: their target exposure.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to measure.
         ndcg: ``"TREC"`` or ``"trec_eval"``.
     """
     relevance = nDCG_TREC @ cutoff if ndcg == "TREC" else E(nDCG @ cutoff)
@@ -55,16 +55,16 @@ def evaluate_per_query(
     named_measures: Mapping[str, Any],
     store: Path | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return values per query, and the warnings of measures, which are not issued.
+    """Return values per query, and the warnings of the measures instead of issuing them.
 
-    A query missing from a run has the worst value.
+    A query that is missing from a run has the worst value.
 
     Args:
         runs: rankings by name.
         topics: the topics.
         qrels: the qrels.
         named_measures: measures by name.
-        store: the folder of a store for the values; `None` to store nothing.
+        store: the folder of the store for the values; `None` to store nothing.
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
@@ -85,8 +85,8 @@ def summary(
         values: values per query: ``system``, ``qid``, ``measure``, ``value``; the first system is
             the baseline.
         missing: the queries without a result, by system.
-        correction: the correction of p-values, as in `fairtk.Results.compare`; `None` for
-            exploratory settings, which are not tested.
+        correction: the correction of p-values, as in `fairtk.Results.compare`; `None` for no tests,
+            for exploratory settings.
     """
     systems = list(dict.fromkeys(values["system"]))
     tests = pd.DataFrame()
@@ -112,7 +112,7 @@ def summary(
 def test_against_baseline(
     values: pd.DataFrame, systems: list[str], correction: str
 ) -> pd.DataFrame:
-    """Test systems against the first one, as `fairtk.Results.compare` does.
+    """Test all systems against the first one, as `fairtk.Results.compare` does.
 
     The tests of a measure are one family, as on the page of an attribute.
     """
@@ -142,9 +142,9 @@ _PAIRS = (
 
 
 def share_of_words_kept(trace: pd.DataFrame) -> float:
-    """Return the mean share of the original words in the last kept query.
+    """Return the mean share of the original words that are in the final query.
 
-    The mean is over the queries with a kept refinement; NaN if there are no such queries.
+    The mean is taken over the queries with a kept refinement. It is NaN if there are none.
     """
     if trace.empty:
         return float("nan")
@@ -159,9 +159,9 @@ def share_of_words_kept(trace: pd.DataFrame) -> float:
 
 
 def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str], str]:
-    """Return a text, by attribute and system, for models with the same answer for all topics.
+    """Return a message for each system whose model has the same answer for all topics.
 
-    Systems with fewer than three topics are skipped.
+    The keys are attribute and system. Systems with fewer than three topics are skipped.
     """
     texts = {}
     for cell, results in systems.items():
@@ -179,19 +179,19 @@ def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str],
 def drift_frame(
     systems: Mapping[Cell, SystemResults], table: pd.DataFrame, cutoff: int
 ) -> pd.DataFrame:
-    """Return the drift of systems from BM25's rankings; see `QrResults.drift`.
+    """Return how far systems drift from BM25's rankings; see `QrResults.drift`.
 
     Args:
         systems: the results by cell.
         table: the comparison.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to compare.
     """
     results = {(c.attribute, c.system): r for c, r in systems.items() if not c.variation}
     rows = []
     for _, row in table[table["system"] != BM25].iterrows():
         attribute, system = row["attribute"], row["system"]
         traces, first = results[attribute, system].traces, results[attribute, BM25].rankings
-        if len(traces):  # other queries have BM25's ranking, maybe re-ranked
+        if len(traces):  # without a refinement, queries have BM25's ranking, maybe re-ranked
             first = first[first[QID].isin(refined_qids(traces))]
         gain, loss = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
         rows.append(
@@ -214,20 +214,20 @@ def refined_qids(trace: pd.DataFrame) -> set[str]:
     return set(trace.loc[later, QID])
 
 
-def overlap(run: pd.DataFrame, first: pd.DataFrame, cutoff: int) -> float:
-    """Return the mean share of the top of the first rankings that is in the top of a run."""
-    top, then = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, first))
-    sizes, shared = then.groupby(QID).size(), top.merge(then)[QID].value_counts()
+def overlap(run: pd.DataFrame, bm25: pd.DataFrame, cutoff: int) -> float:
+    """Return the mean share of the documents at the top of BM25's rankings that a run has there."""
+    top, bm25_top = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, bm25))
+    sizes, shared = bm25_top.groupby(QID).size(), top.merge(bm25_top)[QID].value_counts()
     return float((shared.reindex(sizes.index).fillna(0) / sizes).mean())
 
 
 def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cutoff: int) -> str:
-    """Return a warning about systems with drift, or an empty string.
+    """Return a warning about systems that drift, or an empty string.
 
     Args:
         drift: the result of `drift_frame`.
         same: the result of `same_answers`.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to compare.
     """
     drifted = []
     for attribute, system, share, shared in drift.iloc[:, :4].itertuples(index=False):
@@ -235,15 +235,15 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         if share < LEAST_KEPT:
             facts.append(f"keeps {share:.0%} of the original words")
         if shared < LEAST_OVERLAP and not np.isnan(share):
-            facts.append(f"shares {shared:.0%} of the first list's top {cutoff}")
+            facts.append(f"shares {shared:.0%} of BM25's top {cutoff}")
         facts += [same[attribute, system]] if (attribute, system) in same else []
         drifted += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
     if not drifted:
         return ""
     return (
-        f"drift: refined queries may be off topic in {len(drifted)} of {len(drift)} systems, which "
-        f"AWRF does not measure (less than {LEAST_KEPT:.0%} of the original words or "
-        f"{LEAST_OVERLAP:.0%} of the first top, or the same answer for all topics): "
+        f"drift: refined queries may be off topic in {len(drifted)} of {len(drift)} systems. AWRF "
+        f"does not measure this. They have less than {LEAST_KEPT:.0%} of the original words, less "
+        f"than {LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
         f"{'; '.join(drifted[:3])}{f'; {len(drifted) - 3} more' * (len(drifted) > 3)}. Check the "
         "models and their prompt"
     )
@@ -254,14 +254,14 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
 
     Args:
         values: values per query, without variations.
-        attributes: the attributes in order.
+        attributes: the attributes, in the order of the rows.
     """
     rows: list[tuple[Any, ...]] = []
     for attribute in attributes:
-        rows_of = values[values["attribute"] == attribute]
-        wide = rows_of.pivot(index=["system", "measure"], columns=QID, values="value")
+        part = values[values["attribute"] == attribute]
+        wide = part.pivot(index=["system", "measure"], columns=QID, values="value")
         for system, other in _PAIRS:
-            if not {system, other} <= set(rows_of["system"]):
+            if not {system, other} <= set(part["system"]):
                 continue
             for measure in MEASURES:
                 difference = (wide.loc[(system, measure)] - wide.loc[(other, measure)]).to_numpy()
@@ -284,8 +284,9 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
         traces: rows of `fairtk.FairQR.trace`.
 
     Returns:
-        Two rows, or none without traces: ``count`` (``"asked"``: calls per query, ``"kept"``: kept
-        refinements per query), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``, ``queries``.
+        Two rows, or none without traces: ``count`` (``"asked"`` for calls per query, ``"kept"`` for
+        kept refinements per query), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``,
+        ``queries``.
     """
     names = ["count", "mean", "25%", "50%", "75%", "largest", "queries"]
     if traces.empty:
@@ -301,11 +302,11 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
 
 
 def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd.DataFrame:
-    """Return the mean costs of a query, as one row.
+    """Return the mean cost of a query, as one row.
 
     Args:
         system: the results of the system.
-        llm: the model; `None` for the placebo, which calls none.
+        llm: the model; `None` for the placebo, which has none.
         prices: the prices of models.
     """
     traces = system.traces if llm is not None else pd.DataFrame(columns=[QID])

@@ -20,18 +20,13 @@ from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
-    ALPHA,
     DETERMINISTIC,
     EE_D,
     EE_R,
     EU,
     EXPOSURE_SUFFIX,
-    GENERATOR,
-    MEASURE,
     MODEL,
     NORMALIZED_EU,
-    RETRIEVER,
-    VALUE,
     credit_table,
     mean_of,
     models,
@@ -54,7 +49,7 @@ def plot_trade_off(
     values: pd.DataFrame,
     x: str = EE_D,
     y: str = NORMALIZED_EU,
-    by: str = RETRIEVER,
+    by: str = "retriever",
     straight: bool = False,
 ) -> Any:
     """Plot the means of two measures at each alpha, one line per retriever or generator.
@@ -80,11 +75,11 @@ def plot_trade_off(
         NotFoundError: a measure is missing.
         MissingExtraError: matplotlib is not installed.
     """
-    checks.choice("by", by, (RETRIEVER, GENERATOR), "plot_trade_off")
+    checks.choice("by", by, ("retriever", "generator"), "plot_trade_off")
     panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
     for (task, retriever, generator), wide in models(values, "plot_trade_off"):
         require_measures(wide, (x, y), "plot_trade_off")
-        line, other = (retriever, generator) if by == RETRIEVER else (generator, retriever)
+        line, other = (retriever, generator) if by == "retriever" else (generator, retriever)
         panels.setdefault((task, other), {})[line] = wide[[x, y]].dropna()
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
     figure, grid = _panels(len(panels), "plot_trade_off")
@@ -95,7 +90,7 @@ def plot_trade_off(
         ]
         draw_trade_off(axes, points, _axis_label(x), _axis_label(y))
         for line, wide in panel.items() if straight else ():
-            means = wide.groupby(level=ALPHA, sort=False)[[x, y]].mean()
+            means = wide.groupby(level="alpha", sort=False)[[x, y]].mean()
             if {0.0, DETERMINISTIC} <= set(means.index):
                 ends = means.loc[[0.0, DETERMINISTIC]]
                 axes.plot(ends[x], ends[y], ":", color=looks[line].color, linewidth=1)
@@ -266,7 +261,7 @@ def plot_credit(values: pd.DataFrame) -> Any:
             (row[0], AE_D, "concentration (AE-D) · less even →"),
             (row[1], AE_R, "on useful documents (AE-R) →"),
         ):
-            _draw_credit(axes, part[part[MEASURE] == name], values, model, label)
+            _draw_credit(axes, part[part["measure"] == name], values, model, label)
         _draw_positions(row[2], positions[(positions[MODEL] == list(model)).all(axis=1)])
         row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
         for axes in row:
@@ -278,20 +273,20 @@ def _draw_credit(
     axes: Any, part: pd.DataFrame, values: pd.DataFrame, model: Any, label: str
 ) -> None:
     """Plot a measure of exposure and of credit at each alpha, with intervals."""
-    name = part[MEASURE].iloc[0]
+    name = part["measure"].iloc[0]
     values = values[(values[MODEL] == list(model)).all(axis=1)]
     x = np.arange(len(part))
     kinds = ((EXPOSURE_SUFFIX, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
     for suffix, color, marker, shift, label_of_kind in kinds:
-        kind = values[values[MEASURE] == name + suffix]
+        kind = values[values["measure"] == name + suffix]
         means, reach = _means(
-            kind.loc[kind[ALPHA] == alpha, VALUE].to_numpy(float) for alpha in part[ALPHA]
+            kind.loc[kind["alpha"] == alpha, "value"].to_numpy(float) for alpha in part["alpha"]
         )
         axes.errorbar(
             x + shift, means, yerr=reach, fmt=marker, color=color, markersize=4.5,
             elinewidth=0.9, linestyle="-", linewidth=1, label=label_of_kind,
         )  # fmt: skip
-    axes.set_xticks(x, [_alpha_text(alpha) for alpha in part[ALPHA]])
+    axes.set_xticks(x, [_alpha_text(alpha) for alpha in part["alpha"]])
     axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
     axes.set_ylabel(label, fontsize=_SMALL, color=INK)
     _within_bounds(axes)
@@ -299,14 +294,14 @@ def _draw_credit(
 
 
 def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
-    alphas = list(dict.fromkeys(positions[ALPHA]))
+    alphas = list(dict.fromkeys(positions["alpha"]))
     for number, alpha in enumerate(alphas):
-        part = positions[positions[ALPHA] == alpha]
+        part = positions[positions["alpha"] == alpha]
         look = series_style(number)
         shift = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
-        reach = np.nan_to_num([part[VALUE] - part["low"], part["high"] - part[VALUE]])
+        reach = np.nan_to_num([part["value"] - part["low"], part["high"] - part["value"]])
         axes.errorbar(
-            part["place"] + shift, part[VALUE], yerr=reach, fmt=look.marker, color=look.color,
+            part["place"] + shift, part["value"], yerr=reach, fmt=look.marker, color=look.color,
             markersize=4, elinewidth=0.9, label=_alpha_text(alpha),
         )  # fmt: skip
     n_positions = positions["place"].max()
@@ -422,11 +417,11 @@ def _bounds(name: str) -> tuple[float, float]:
 
 
 def _at_alpha(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:
-    return wide[wide.index.get_level_values(ALPHA) == alpha]
+    return wide[wide.index.get_level_values("alpha") == alpha]
 
 
 def _alphas(wide: pd.DataFrame) -> list[Any]:
-    return list(dict.fromkeys(wide.index.get_level_values(ALPHA)))
+    return list(dict.fromkeys(wide.index.get_level_values("alpha")))
 
 
 def _alpha_text(alpha: Any) -> str:
@@ -489,19 +484,19 @@ def credit_text(values: pd.DataFrame) -> str:
     table, positions = credit_table(values), position_table(values)
     parts = []
     for name in (AE_D, AE_R):
-        rows = table[table[MEASURE] == name]
-        pairs = zip(rows[ALPHA], rows["exposure"], rows[VALUE], strict=True)
+        rows = table[table["measure"] == name]
+        pairs = zip(rows["alpha"], rows["exposure"], rows["value"], strict=True)
         each = "; ".join(f"alpha {_alpha_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
         parts.append(f"{name} of exposure and of credit: {each}.")
-    for alpha, part in positions.groupby(ALPHA, sort=False):
-        shares = ", ".join(f"{share:.3f}" for share in part[VALUE])
+    for alpha, part in positions.groupby("alpha", sort=False):
+        shares = ", ".join(f"{share:.3f}" for share in part["value"])
         parts.append(f"Shares of the positions at alpha {_alpha_text(alpha)}: {shares}.")
     return "Credit and exposure at each alpha. " + " ".join(parts)
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
     parts = []
-    for alpha, part in wide.groupby(ALPHA, sort=False):
+    for alpha, part in wide.groupby("alpha", sort=False):
         values = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
         parts.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {values}")
     return "; ".join(parts)

@@ -40,7 +40,6 @@ from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
 from fairtk_papers.studies import allow_name_reuse
 
-GAIN, UTILITY = "gain", "utility"
 ALONE, WITHOUT = "each document alone", "no document"
 
 
@@ -126,13 +125,13 @@ def utility_labels(
         results = Experiment(systems, topics, save_dir=save_dir, **engine)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
-    baseline[UTILITY] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
+    baseline["utility"] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
     documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER]]
     documents = documents[documents[QID].isin(set(baseline[QID]))].reset_index(drop=True)
     golds_of_documents = documents[QID].map(golds)
-    documents[UTILITY] = _scores(documents[QANSWER], golds_of_documents, utility, upper_bound)
-    without = documents[QID].map(baseline.set_index(QID)[UTILITY])
-    documents[GAIN] = documents[UTILITY] - without
+    documents["utility"] = _scores(documents[QANSWER], golds_of_documents, utility, upper_bound)
+    without = documents[QID].map(baseline.set_index(QID)["utility"])
+    documents["gain"] = documents["utility"] - without
     documents[LABEL] = _grades(documents, grades)
     return UtilityLabels(documents, baseline, results.failures)
 
@@ -143,10 +142,10 @@ def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
 
 
 def _grades(documents: pd.DataFrame, grades: str) -> Any:
-    useful = documents[GAIN] > 0
+    useful = documents["gain"] > 0
     if grades == "binary":
         return useful.astype(np.int64)
-    rank = documents[GAIN].where(useful).groupby(documents[QID]).rank(method="dense")
+    rank = documents["gain"].where(useful).groupby(documents[QID]).rank(method="dense")
     return rank.fillna(0).astype(np.int64)
 
 

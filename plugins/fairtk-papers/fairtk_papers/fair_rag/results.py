@@ -33,26 +33,14 @@ from fairtk_papers.fair_rag.labels import AGREEMENT
 from fairtk_papers.fair_rag.settings import CITATIONS, RagSettings
 from fairtk_papers.fair_rag.tables import (
     AE_D,
-    ALPHA,
-    COVERED,
     CREDIT_MEASURES,
     DETERMINISTIC,
-    DOCUMENTS,
     EE_D,
     EE_R,
     EU,
-    FROM_PAPER,
-    GENERATOR,
-    INTERVAL,
-    MEASURE,
     MODEL,
     NORMALIZED_EU,
     ORACLE,
-    PAPER,
-    RETRIEVER,
-    TABLE,
-    TASK,
-    VALUE,
     credit_table,
     fairness_intervals,
     fitted_latex,
@@ -128,12 +116,14 @@ class RagResults:
     def _by_policy(self, aggregate: Any) -> pd.DataFrame:
         order = list(self.settings.systems)
         names = {alpha: name for name, alpha in self.settings.systems.items()}
-        policy = pd.Categorical(self.values[ALPHA].map(names), order, ordered=True)
+        policy = pd.Categorical(self.values["alpha"].map(names), order, ordered=True)
         models = self.values[MODEL].drop_duplicates()
-        rows = self.values.assign(policy=policy).groupby([*MODEL, "policy", MEASURE], observed=True)
-        means = rows[VALUE].agg(aggregate).unstack(MEASURE)
+        rows = self.values.assign(policy=policy).groupby(
+            [*MODEL, "policy", "measure"], observed=True
+        )
+        means = rows["value"].agg(aggregate).unstack("measure")
         means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
-        means["queries"] = rows[QID].nunique().unstack(MEASURE).max(axis=1)
+        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -147,7 +137,7 @@ class RagResults:
         cutoff = self.settings.cutoff
         tables = {
             "means": self.means,
-            "fairness_intervals": fairness_intervals(self.values, cutoff=cutoff, sizes=self.sizes),
+            "fairness_intervals": fairness_intervals(self.values, self.sizes, cutoff=cutoff),
             "trade_offs": trade_offs(self.values, seed=self.settings.seed),
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
@@ -162,21 +152,21 @@ class RagResults:
     @property
     def has_credit(self) -> bool:
         """Whether the study has credit."""
-        return bool((self.values[MEASURE] == AE_D).any())
+        return bool((self.values["measure"] == AE_D).any())
 
     def _collections(self) -> pd.DataFrame:
         """Return the statistics next to those in the paper."""
         table = self.collections.copy()
         printed = paper_numbers()
-        printed = printed[printed[TABLE].isin(_STATISTICS_TABLES.values())]
-        printed = printed.set_index([TABLE, TASK, GENERATOR, "statistic"])[VALUE]
+        printed = printed[printed["table"].isin(_STATISTICS_TABLES.values())]
+        printed = printed.set_index(["table", "task", "generator", "statistic"])["value"]
         for name in _STATISTICS:
             keys = [
                 (_STATISTICS_TABLES.get(generator, 0), task, generator, name)
-                for task, generator in zip(table[TASK], table[GENERATOR], strict=True)
+                for task, generator in zip(table["task"], table["generator"], strict=True)
             ]
             paper = printed.reindex(pd.MultiIndex.from_tuples(keys)).to_numpy()
-            table.insert(list(table.columns).index(name) + 1, f"{name}, {PAPER}", paper)
+            table.insert(list(table.columns).index(name) + 1, f"{name}, paper", paper)
         return table
 
     # Files ------------------------------------------------------------------------------------
@@ -192,7 +182,7 @@ class RagResults:
         """
         results = Path(folder) / SETTINGS / self.settings.name
         results.mkdir(parents=True, exist_ok=True)
-        write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
+        write_parquet(self.values.assign(alpha=self.values["alpha"].map(str)),
                       results / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, results / "sizes.parquet")
         tables = self.tables()
@@ -239,13 +229,12 @@ class RagResults:
                 results / FACTS,
             )
         values = read_parquet(results / "values.parquet")[0]
-        settings = dict(facts["settings"])
         return RagResults(
-            values=values.assign(**{ALPHA: values[ALPHA].map(_alpha)}),
+            values=values.assign(alpha=values["alpha"].map(_alpha)),
             sizes=read_parquet(results / "sizes.parquet")[0],
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
-            settings=RagSettings(**{**settings, "alphas": tuple(settings["alphas"])}),
+            settings=RagSettings(**facts["settings"]),
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
@@ -286,14 +275,14 @@ def write_figures(results: RagResults, folder: Path) -> None:
         results: the results.
         folder: the folder that `RagResults.save` returns.
     """
-    for by in (RETRIEVER, GENERATOR):
-        if by == GENERATOR and results.values[GENERATOR].nunique() < 2:
+    for by in ("retriever", "generator"):
+        if by == "generator" and results.values["generator"].nunique() < 2:
             continue
         for name, (x, y, _) in TRADE_OFFS.items():
             figure = plot_trade_off(results.values, x, y, by=by, straight=(x, y) == (EE_D, EE_R))
             write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
     _write_requests(results, folder)
-    for task, part in results.values.groupby(TASK, sort=False):
+    for task, part in results.values.groupby("task", sort=False):
         write_pictures(plot_spread(part), folder, f"spread_{task}", "svg", "pdf")
         if results.has_credit:
             write_pictures(plot_credit(part), folder, f"credit_{task}", "svg", "pdf")
@@ -302,7 +291,7 @@ def write_figures(results: RagResults, folder: Path) -> None:
 def _write_requests(results: RagResults, folder: Path) -> None:
     """Write Figure 7 for the first query of each task whose rankings are saved."""
     settings, sizes = results.settings, results.sizes
-    models = results.values.drop_duplicates(TASK)[MODEL]
+    models = results.values.drop_duplicates("task")[MODEL]
     for model in models.itertuples(index=False, name=None):
         rankings = model_folder(folder.parents[1], settings.name, model)
         if not rankings.is_dir():
@@ -312,9 +301,9 @@ def _write_requests(results: RagResults, folder: Path) -> None:
         run = run[run[QID] == run[QID].iloc[0]]
         qid, labels = run[QID].iloc[0], saved.qrels
         useful = labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
-        size = _select(sizes, (model[0], model[2], qid), [TASK, GENERATOR, QID])
+        size = _select(sizes, (model[0], model[2], qid), ["task", "generator", QID])
         figure = plot_requests(
-            run, cutoff=settings.cutoff, candidates=size[DOCUMENTS].iloc[0], useful=useful
+            run, cutoff=settings.cutoff, candidates=size["documents"].iloc[0], useful=useful
         )
         title = f"{', '.join(model)}, {alpha}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize=9)
@@ -343,8 +332,8 @@ def _sections(
 ) -> Iterator[Section]:
     task, _, generator = model
     values = results.values
-    retrievers = values[(values[TASK] == task) & (values[GENERATOR] == generator)]
-    collection = _select(tables["collections"], (task, generator), [TASK, GENERATOR])
+    retrievers = values[(values["task"] == task) & (values["generator"] == generator)]
+    collection = _select(tables["collections"], (task, generator), ["task", "generator"])
     facts = collection.iloc[0]
     yield Section(
         "Queries and labels",
@@ -357,13 +346,13 @@ def _sections(
         _table(collection.drop(columns=["labels"])),
     )
     pairs = tables.get("label_agreement")
-    if pairs is not None and len(pairs := pairs[pairs[TASK] == task]):
+    if pairs is not None and len(pairs := pairs[pairs["task"] == task]):
         yield Section(
             "Labels of other generators",
             (
-                "Labels depend on the generator. flipped: documents that are useful for only one of "
-                "the two. Between two dtypes of one model, labels flip because of rounding: a label "
-                "is the sign of a gain.",
+                "Labels depend on the generator. flipped: documents that are useful for only one "
+                "of the two. Between two dtypes of one model, labels flip because of rounding: a "
+                "label is the sign of a gain.",
             ),
             frame_table(pairs),
         )
@@ -378,8 +367,8 @@ def _sections(
             "that of the fixed ranking. paired: the mean difference over queries, with its 95 % "
             f"interval (low, high){correction} and its p-value after Holm's correction.",
         ),
-        _table(intervals[[INTERVAL, "points", "queries", "baseline", "mean", VALUE, "paired",
-                          "low", "high", "p_corrected", "note", PAPER, FROM_PAPER]]),
+        _table(intervals[["interval", "points", "queries", "baseline", "mean", "value", "paired",
+                          "low", "high", "p_corrected", "note", "paper", "from paper"]]),
     )  # fmt: skip
     slopes = _select(tables["trade_offs"], model)
     yield Section(
@@ -390,7 +379,11 @@ def _sections(
             "an area is extrapolated. low, high: 95 % bootstrap intervals over queries, not "
             "corrected for the number of rows.",
         ),
-        _table(slopes[["x", "y", "statistic", VALUE, "low", "high", COVERED, PAPER, FROM_PAPER]]),
+        _table(
+            slopes[
+                ["x", "y", "statistic", "value", "low", "high", "covered", "paper", "from paper"]
+            ]
+        ),
     )
     for x, y, title in TRADE_OFFS.values():
         yield Section(
@@ -438,12 +431,12 @@ def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
     if n_samples < 2:
         return ("The sampling bias of EE_D cannot be estimated from one sample per query.",)
     values = _select(results.values, model)
-    values = values[(values[MEASURE] == EE_D) & ~values[ALPHA].isin([DETERMINISTIC, ORACLE])]
-    sizes = _select(results.sizes, (model[0], model[2]), [TASK, GENERATOR]).set_index(QID)[
-        DOCUMENTS
+    values = values[(values["measure"] == EE_D) & ~values["alpha"].isin([DETERMINISTIC, ORACLE])]
+    sizes = _select(results.sizes, (model[0], model[2]), ["task", "generator"]).set_index(QID)[
+        "documents"
     ]
     single = values[QID].map(sizes).clip(upper=cutoff) / cutoff  # EE_D of a single ranking
-    means = ((single - values[VALUE]) / (n_samples - 1)).groupby(values[ALPHA]).mean()
+    means = ((single - values["value"]) / (n_samples - 1)).groupby(values["alpha"]).mean()
     bias = ", ".join(f"alpha {alpha:g} {mean:+.4f}" for alpha, mean in means.items())
     return (
         f"EE_D is the plain estimate from {n_samples} samples. Its intervals do not include the "

@@ -26,7 +26,7 @@ from fairtk.measures import EU
 from fairtk.plugins import BackendSpec
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
-from fairtk_papers.fair_rag.tables import DETERMINISTIC, EU_OVER, ORACLE
+from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
 from fairtk_papers.studies import (
     NAMES,
     NUMBERS,
@@ -154,7 +154,7 @@ _CHOICES = {
     "labels": get_args(Labels),
     "label_utility": ("paper", "code"),
     "grades": GRADES,
-    "eu_over": EU_OVER,
+    "eu_over": ("retriever", "generator"),
     "truncation": TRUNCATIONS,
     "credit": get_args(CreditMethod),
 }

@@ -59,7 +59,6 @@ from fairtk_papers.fair_rag.settings import (
     make_retriever,
 )
 from fairtk_papers.fair_rag.tables import (
-    ALPHA,
     BELOW,
     CREDIT_MEASURES,
     DETERMINISTIC,
@@ -68,17 +67,12 @@ from fairtk_papers.fair_rag.tables import (
     EU,
     EXPOSURE_SUFFIX,
     GAP,
-    GENERATOR,
-    MEASURE,
     MODEL,
     NORMALIZED_EU,
     ORACLE,
     POSITION,
-    RETRIEVER,
     SUM,
-    TASK,
     UNDEFINED,
-    VALUE,
     normalized_utility,
     sizes,
 )
@@ -233,7 +227,7 @@ class RagStudy:
                             if self.settings.credit in SUBSETS:
                                 self.subsets(*inputs)
                         continue
-                    model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
+                    model = {"task": task.name, "retriever": retriever, "generator": name}
                     if keep_rankings:
                         saved = model_folder(self.folder, self.settings.name, tuple(model.values()))
                         results.config |= {
@@ -261,9 +255,7 @@ class RagStudy:
                     over=self.settings.eu_over,
                     deterministic=self.settings.eu_deterministic,
                 )
-                values.append(
-                    normalized.assign(**{MEASURE: NORMALIZED_EU})[list(values[-1].columns)]
-                )
+                values.append(normalized.assign(measure=NORMALIZED_EU)[list(values[-1].columns)])
         if deferred:
             raise DeferredError(
                 f"{format_list(deferred, 3)}: waiting for answers of a batch; run again when "
@@ -272,7 +264,7 @@ class RagStudy:
         if not values:
             raise InputError("; ".join(notes))
         return RagResults(
-            values=pd.concat(values, ignore_index=True)[[*MODEL, ALPHA, QID, MEASURE, VALUE]],
+            values=pd.concat(values, ignore_index=True)[[*MODEL, "alpha", QID, "measure", "value"]],
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
@@ -344,9 +336,9 @@ class RagStudy:
                         rows.append((task.name, kind, name, n_topics, *credit_counts))
                         per_prompt.append(cost)
         work = pd.DataFrame(rows, columns=PLAN)
-        counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
+        counts = _status(self).groupby(["task", "generator", "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
-        keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
+        keys = zip(work["task"], work["generator"], work["retriever"], strict=True)
         left = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
         work[COUNTS] = np.where(left > 0, per_prompt * left, 0.0)
         work = work.round({"completion_tokens": 0})
@@ -499,19 +491,19 @@ class RagStudy:
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
             **{
-                ALPHA: results.per_query["system"].map(self.settings.systems),
-                MEASURE: results.per_query[MEASURE].map(names),
+                "alpha": results.per_query["system"].map(self.settings.systems),
+                "measure": results.per_query["measure"].map(names),
             }
         )
         run = self.retrievers[retriever]
         if isinstance(run, RunRetriever):  # missing queries have no answers to normalize
-            missing = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
-            missing = missing.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
+            missing = values[(values["measure"] == EU) & ~values[QID].isin(run.run[QID])]
+            missing = missing.assign(measure=NORMALIZED_EU, value=0.0)
             values = pd.concat([values, missing], ignore_index=True)
         answers = results.per_sample
-        answers = answers[answers[MEASURE].map(names) == EU]
-        answers = answers.assign(**{ALPHA: answers["system"].map(self.settings.systems)})
-        return values.drop(columns="system"), answers[[ALPHA, QID, SAMPLE, VALUE]]
+        answers = answers[answers["measure"].map(names) == EU]
+        answers = answers.assign(alpha=answers["system"].map(self.settings.systems))
+        return values.drop(columns="system"), answers[["alpha", QID, SAMPLE, "value"]]
 
 
 def credit_values(
@@ -564,10 +556,10 @@ def credit_values(
                 )
                 if not suffix or names[metric.measure] != GAP  # always 0 for exposure
             ]
-        parts.append(pd.DataFrame(rows, columns=[QID, MEASURE, VALUE]).assign(**{ALPHA: alpha}))
+        parts.append(pd.DataFrame(rows, columns=[QID, "measure", "value"]).assign(alpha=alpha))
         share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
-        positions = share.rename(VALUE).reset_index()
-        positions[MEASURE] = POSITION + (positions.pop(RANK) + 1).astype(str)
+        positions = share.rename("value").reset_index()
+        positions["measure"] = POSITION + (positions.pop(RANK) + 1).astype(str)
         first = ~frame.duplicated([QID, SAMPLE])
         per_query = pd.DataFrame(
             {
@@ -576,9 +568,9 @@ def credit_values(
                 BELOW: (frame[CREDIT] < 0).groupby(frame[QID]).mean(),
             }
         ).rename_axis(QID)
-        long = per_query.reset_index().melt(QID, var_name=MEASURE, value_name=VALUE)
-        parts += [part.assign(**{ALPHA: alpha}) for part in (positions, long)]
-    return pd.concat(parts, ignore_index=True)[[ALPHA, QID, MEASURE, VALUE]]
+        long = per_query.reset_index().melt(QID, var_name="measure", value_name="value")
+        parts += [part.assign(alpha=alpha) for part in (positions, long)]
+    return pd.concat(parts, ignore_index=True)[["alpha", QID, "measure", "value"]]
 
 
 _SYSTEMS = (
@@ -621,8 +613,8 @@ N_ESTIMATED = 20
 LABELS = "labels"
 CREDIT_SUFFIX = ", credit"
 """Suffix of a retriever, for the stage that answers from subsets of its rankings."""
-PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
-STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
+PLAN = ["task", "retriever", "generator", "queries", "rankings", "prompts"]
+STATUS = ["task", "generator", "stage", "queries", "done", "failed", "missing"]
 
 
 def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:

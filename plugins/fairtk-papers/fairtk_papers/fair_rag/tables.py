@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk import checks
 from fairtk.display import MarkedText, Table, latex_text, rounded_text
 from fairtk.errors import (
     DuplicateError,
@@ -41,16 +40,13 @@ from fairtk.errors import (
     UndefinedWarning,
     format_list,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require_columns
+from fairtk.frames import LABEL, QID, FloatArray, IntArray, require_columns
 from fairtk.statistics import correct_p_values, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
-TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
-MEASURE, VALUE = "measure", "value"
-DOCUMENTS, USEFUL = "documents", "useful"
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
 EE_D, EE_R, EU, NORMALIZED_EU = "EE_D", "EE_R", "EU", "normalized EU"
-MODEL = [TASK, RETRIEVER, GENERATOR]
+MODEL = ["task", "retriever", "generator"]
 NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", NORMALIZED_EU: NORMALIZED_EU}
 """Names of the measures in text."""
 
@@ -84,19 +80,19 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
         DuplicateError: a query has two values of a measure under one policy.
         InputError: there are no rows, or an alpha is invalid.
     """
-    keys = [*MODEL, ALPHA, QID, MEASURE]
-    require_columns(values, [*keys, VALUE], where)
+    keys = [*MODEL, "alpha", QID, "measure"]
+    require_columns(values, [*keys, "value"], where)
     values = values.reset_index(drop=True)  # concatenated frames repeat indices
-    is_number = is_sampled(values[ALPHA])
-    rows = values[is_number | (values[ALPHA] == DETERMINISTIC)]
+    is_number = is_sampled(values["alpha"])
+    rows = values[is_number | (values["alpha"] == DETERMINISTIC)]
     if rows.empty:
         raise InputError(f"{where}: no values of sampled or deterministic policies")
     duplicates = rows.loc[rows.duplicated(keys), keys]
     if len(duplicates):
         raise DuplicateError(f"{where}: duplicate value for {dict(duplicates.iloc[0])}")
-    order = rows[ALPHA].where(is_number, float("inf")).astype(float)
+    order = rows["alpha"].where(is_number, float("inf")).astype(float)
     for model, part in rows.assign(order=order).groupby(MODEL, sort=False):
-        wide = part.pivot(index=["order", ALPHA, QID], columns=MEASURE, values=VALUE)
+        wide = part.pivot(index=["order", "alpha", QID], columns="measure", values="value")
         wide = wide.sort_index(level=["order", QID]).droplevel("order")
         yield model, wide.astype(float)
 
@@ -116,17 +112,13 @@ def sizes(qrels: pd.DataFrame, task: str, generator: str) -> pd.DataFrame:
         task: the task of the queries.
         generator: the generator that the labels are for.
     """
-    require_columns(qrels, [QID, DOCNO, LABEL], "sizes")
     counts = (qrels[LABEL] > 0).groupby(qrels[QID], sort=False).agg(["size", "sum"])
-    counts = counts.set_axis([DOCUMENTS, USEFUL], axis=1).reset_index()
-    return counts.assign(**{TASK: task, GENERATOR: generator})[
-        [TASK, GENERATOR, QID, DOCUMENTS, USEFUL]
+    counts = counts.set_axis(["documents", "useful"], axis=1).reset_index()
+    return counts.assign(task=task, generator=generator)[
+        ["task", "generator", QID, "documents", "useful"]
     ]
 
 
-STATISTIC, TABLE, COVERED = "statistic", "table", "covered"
-PAPER, FROM_PAPER = "paper", "from paper"
-BASELINE, SLOPE, AREA = "baseline", "slope", "area"
 FAIRNESS_TABLES = {f"LaMP-{task}": 5 + task for task in range(1, 8)}
 """The table with the intervals of each task."""
 
@@ -144,7 +136,7 @@ def paper_numbers() -> pd.DataFrame:
     path = resources.files(__package__) / "paper.tsv"
     with path.open("r", encoding="utf-8") as stream:
         return pd.read_csv(
-            stream, sep="\t", dtype={VALUE: float, TABLE: int}, keep_default_na=False
+            stream, sep="\t", dtype={"value": float, "table": int}, keep_default_na=False
         )
 
 
@@ -157,26 +149,20 @@ def add_paper_columns(rows: pd.DataFrame, statistic: pd.Series) -> pd.DataFrame:
         rows: a frame with ``table``, ``task``, ``retriever``, ``generator`` and ``value``.
         statistic: the paper's name for the statistic of each row.
     """
-    keys = [TABLE, *MODEL, STATISTIC]
-    printed = paper_numbers().set_index(keys)[VALUE]
-    index = pd.MultiIndex.from_frame(rows.assign(**{STATISTIC: statistic})[keys])
+    keys = ["table", *MODEL, "statistic"]
+    printed = paper_numbers().set_index(keys)["value"]
+    index = pd.MultiIndex.from_frame(rows.assign(statistic=statistic)[keys])
     paper = printed.reindex(index).to_numpy()
-    return rows.assign(**{PAPER: paper, FROM_PAPER: rows[VALUE].to_numpy() - paper})
+    return rows.assign(**{"paper": paper, "from paper": rows["value"].to_numpy() - paper})
 
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-INTERVAL = "interval"
 UNREACHABLE = "unreachable: there are too few candidates for exposure this even"
 _DIGITS = 9
 """The decimals of EE-D that count, since a sum of fractions can be 0.6000000000000001."""
 
 
-def fairness_intervals(
-    values: pd.DataFrame,
-    *,
-    cutoff: int,
-    sizes: pd.DataFrame | None = None,
-) -> pd.DataFrame:
+def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd.DataFrame:
     """Return the difference in utility from the deterministic run, per model and interval of EE-D.
 
     A point is a query under one sampled policy. ``value`` is the difference in the paper: the mean
@@ -187,8 +173,8 @@ def fairness_intervals(
 
     Args:
         values: a frame of values with EE_D and normalized EU.
+        sizes: a frame of sizes.
         cutoff: k of the rankings.
-        sizes: a frame of sizes, to mark unreachable intervals; `None` to mark none.
 
     Returns:
         One row per model and interval: ``baseline``, ``mean``, ``value``; ``points``, ``queries``;
@@ -197,50 +183,25 @@ def fairness_intervals(
         ``p_corrected``; ``reachable`` (the queries for which k / n, the EE-D of the most even
         exposure, is below the upper end of the interval); ``note``; ``paper`` and ``from paper``
         (see `add_paper_columns`); ``table``.
-
-    Raises:
-        NotFoundError: EE_D or normalized EU is missing.
-        InputError: a policy is unknown, or a model has no deterministic run.
     """
-    where = "fairness_intervals"
     parts = []
-    for model, wide in models(values, where):
-        require_measures(wide, (EE_D, NORMALIZED_EU), where)
-        floors = _lowest_disparity(sizes, model, cutoff)
-        parts.append(_intervals(model, wide, floors))
+    for model, wide in models(values, "fairness_intervals"):
+        n = _sizes_of_model(sizes, model)["documents"].to_numpy(dtype=np.float64)
+        most_even = np.round(np.minimum(cutoff, n) / n, _DIGITS)  # EE_D of a uniform policy
+        parts.append(_intervals(model, wide, most_even))
     table = pd.concat(parts, ignore_index=True)
-    table[TABLE] = table[TASK].map(FAIRNESS_TABLES).fillna(0).astype(int)
-    return add_paper_columns(table, table[INTERVAL])
+    table["table"] = table["task"].map(FAIRNESS_TABLES).fillna(0).astype(int)
+    return add_paper_columns(table, table["interval"])
 
 
-def _deterministic(wide: pd.DataFrame, model: tuple[Any, ...]) -> pd.Series:
-    fixed = wide.loc[wide.index.get_level_values(ALPHA) == DETERMINISTIC, NORMALIZED_EU]
-    if fixed.isna().all():
-        raise InputError(
-            f"missing rows with alpha {DETERMINISTIC!r}, the deterministic run, for "
-            f"{' with '.join(map(str, model[1:]))} on {model[0]}"
-        )
-    return fixed.droplevel(ALPHA).dropna()
+def _sizes_of_model(sizes: pd.DataFrame, model: tuple[Any, ...]) -> pd.DataFrame:
+    return sizes[(sizes["task"] == model[0]) & (sizes["generator"] == model[2])]
 
 
-def _lowest_disparity(
-    sizes: pd.DataFrame | None, model: tuple[Any, ...], cutoff: int
-) -> FloatArray | None:
-    """Return the smallest possible EE-D of each query: k / n, that of a uniform policy."""
-    if sizes is None:
-        return None
-    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS], "fairness_intervals (sizes)")
-    rows = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])]
-    n = rows[DOCUMENTS].to_numpy(dtype=np.float64)
-    return np.asarray(np.round(np.minimum(cutoff, n) / n, _DIGITS))
-
-
-def _intervals(
-    model: tuple[Any, ...], wide: pd.DataFrame, floors: FloatArray | None
-) -> pd.DataFrame:
-    fixed = _deterministic(wide, model)
-    points = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
-    points = points.dropna(subset=[EE_D, NORMALIZED_EU])
+def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray) -> pd.DataFrame:
+    is_fixed = wide.index.get_level_values("alpha") == DETERMINISTIC
+    fixed = wide.loc[is_fixed, NORMALIZED_EU].droplevel("alpha").dropna()
+    points = wide[~is_fixed].dropna(subset=[EE_D, NORMALIZED_EU])
     disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
     bins: IntArray = np.searchsorted(np.asarray(EDGES), disparity, side="right") - 1
     rows = []
@@ -249,19 +210,19 @@ def _intervals(
         per_query = inside.groupby(level=QID).mean()
         both = per_query.index.intersection(fixed.index)
         test = paired_test(per_query[both], fixed[both])
-        reachable = None if floors is None else floors < end
+        reachable = most_even < end
         note = test.note
-        if reachable is not None and len(reachable) and not reachable.any():
+        if not reachable.any():
             note = UNREACHABLE
         elif inside.empty:
             note = "no points in this interval"
         rows.append(
             {
                 **dict(zip(MODEL, model, strict=True)),
-                INTERVAL: f"[{start}, {end})",
-                BASELINE: fixed.mean(),
+                "interval": f"[{start}, {end})",
+                "baseline": fixed.mean(),
                 "mean": inside.mean(),
-                VALUE: inside.mean() - fixed.mean(),
+                "value": inside.mean() - fixed.mean(),
                 "points": len(inside),
                 "queries": len(per_query),
                 "at the end": int((disparity == end).sum()) if end == EDGES[-1] else 0,
@@ -269,7 +230,7 @@ def _intervals(
                 "low": test.low,
                 "high": test.high,
                 "p": test.p,
-                "reachable": np.nan if reachable is None else int(reachable.sum()),
+                "reachable": int(reachable.sum()),
                 "note": note,
             }
         )
@@ -292,7 +253,7 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
     the deterministic run, as in the paper ("the four repeated runs").
 
     Args:
-        values: a frame of values. Trade-offs whose measures are missing are skipped.
+        values: a frame of values.
         resamples: the number of bootstrap samples, over queries.
         seed: the seed of the bootstrap.
 
@@ -304,10 +265,8 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
-        wide = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
+        wide = wide[wide.index.get_level_values("alpha") != DETERMINISTIC]
         for table, (x, y) in TRADE_OFFS.items():
-            if not {x, y} <= set(wide.columns):
-                continue
             defined = wide[[x, y]].dropna()
             if defined.empty:
                 continue
@@ -317,16 +276,16 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             for name, curve in curves.items():
                 numbers = [curve.value, curve.low, curve.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *numbers])
-    columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", COVERED]
+    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "queries", "covered"]
     result = pd.DataFrame(rows, columns=columns)
-    is_slope = result[STATISTIC].astype(str).str.startswith(SLOPE)
-    printed = pd.Series(np.where(is_slope, SLOPE, AREA), index=result.index)
+    is_slope = result["statistic"].astype(str).str.startswith("slope")
+    printed = pd.Series(np.where(is_slope, "slope", "area"), index=result.index)
     return add_paper_columns(result, printed)
 
 
 def _by_query(points: pd.Series) -> FloatArray:
     """Return values of shape (queries, policies), sorted by query; NaN if missing."""
-    table = points.unstack(ALPHA).sort_index()
+    table = points.unstack("alpha").sort_index()
     return np.asarray(table.to_numpy(dtype=np.float64))
 
 
@@ -349,17 +308,17 @@ def paper_tables(intervals: pd.DataFrame, slopes: pd.DataFrame) -> dict[str, Tab
         and LaMP-4 side by side, if both were run. ``table_3`` to ``table_5`` have one row per task
         and one column per model, with "slope of points" / "area of means" in each cell.
     """
-    parts = dict(list(_sort_by(intervals, *MODEL).groupby(TASK, sort=False)))
+    parts = dict(list(_sort_by(intervals, *MODEL).groupby("task", sort=False)))
     tables = {}
     if set(TABLE_1_TASKS) <= set(parts):
         both = [_model_rows(parts[task], f"{task}: model") for task in TABLE_1_TASKS]
         empty = [""] * len(both[0][0])
         heads, *rows = ([*left, *right] for left, right in zip_longest(*both, fillvalue=empty))
         tables["table_1"] = _interval_table(" and ".join(TABLE_1_TASKS), 1, heads, rows)
-    for number, part in slopes.groupby(TABLE):
+    for number, part in slopes.groupby("table"):
         tables[f"table_{number}"] = _slope_table(part, int(number))
     for task, part in parts.items():
-        number = part[TABLE].iloc[0]
+        number = part["table"].iloc[0]
         heads, *rows = _model_rows(part, "Model")
         name = f"table_{number}" if number else f"table_of_{file_name(str(task))}"
         tables[name] = _interval_table(str(task), number, heads, rows)
@@ -380,10 +339,10 @@ def _sort_by(rows: pd.DataFrame, *keys: str) -> pd.DataFrame:
 
 def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
     """Return the header and one row per model of a task."""
-    rows = [[f"{head} (baseline utility)", *dict.fromkeys(part[INTERVAL])]]
-    for (retriever, generator), model in part.groupby([RETRIEVER, GENERATOR], sort=False):
-        name = f"{retriever}+{generator} ({model[BASELINE].iloc[0]:.3f})"
-        rows.append([name, *map(_difference, model[VALUE])])
+    rows = [[f"{head} (baseline utility)", *dict.fromkeys(part["interval"])]]
+    for (retriever, generator), model in part.groupby(["retriever", "generator"], sort=False):
+        name = f"{retriever}+{generator} ({model['baseline'].iloc[0]:.3f})"
+        rows.append([name, *map(_difference, model["value"])])
     return rows
 
 
@@ -409,13 +368,13 @@ def _interval_table(task: str, number: int, heads: list[str], rows: list[list[st
 
 def _slope_table(part: pd.DataFrame, number: int) -> Table:
     # Table 3 has the retrievers of each generator, the others the generators of each retriever
-    sides = (GENERATOR, RETRIEVER) if number == 3 else (RETRIEVER, GENERATOR)
+    sides = ("generator", "retriever") if number == 3 else ("retriever", "generator")
     models = list(_sort_by(part, *sides).groupby([*sides], sort=False).groups)
-    values = part.set_index([TASK, *sides, STATISTIC])[VALUE].to_dict()
+    values = part.set_index(["task", *sides, "statistic"])["value"].to_dict()
     outer = [model[0] for model in models]
     first = [name if name not in outer[:i] else "" for i, name in enumerate(outer)]
     rows = [["", *(model[1] for model in models)]]
-    for task in dict.fromkeys(part[TASK]):
+    for task in dict.fromkeys(part["task"]):
         row = [str(task)]
         for model in models:
             both = [values.get((task, *model, name)) for name in PAPER_STATISTICS]
@@ -426,14 +385,12 @@ def _slope_table(part: pd.DataFrame, number: int) -> Table:
         f"Slope / AUC of {y} against {x}{_in_paper(number)}: slope of a line fitted to all queries "
         "at all alphas, and area below the curve of the means over 0 to 1."
     )
-    note = "Other slopes and areas, with intervals, are in trade_offs.csv."
-    if COVERED in part:
-        low, high = part[COVERED].min(), part[COVERED].max()
-        share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
-        note = (
-            f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
-            f"extrapolated. {note}"
-        )
+    low, high = part["covered"].min(), part["covered"].max()
+    share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
+    note = (
+        f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
+        "extrapolated. Other slopes and areas, with intervals, are in trade_offs.csv."
+    )
     return Table(["Task", *first], rows, caption, note)
 
 
@@ -459,17 +416,14 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         EE_R`` and ``uniform EE_D`` (exact means), ``alpha`` (the smallest in the study), ``EE_R``
         and ``EE_D`` (the means at this alpha), ``queries``.
     """
-    where = "uniform_end"
-    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS, USEFUL], f"{where} (sizes)")
     rows = []
-    for model, wide in models(values, where):
-        require_measures(wide, (EE_D, EE_R), where)
-        smallest = wide.index.get_level_values(ALPHA)[0]
-        run = wide[wide.index.get_level_values(ALPHA) == smallest].droplevel(ALPHA)
-        is_model = (sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])
-        counts = sizes[is_model].set_index(QID)
+    for model, wide in models(values, "uniform_end"):
+        smallest = wide.index.get_level_values("alpha")[0]
+        run = wide[wide.index.get_level_values("alpha") == smallest].droplevel("alpha")
+        counts = _sizes_of_model(sizes, model).set_index(QID)
         n, m = (
-            counts[name].reindex(run.index).to_numpy(dtype=float) for name in (DOCUMENTS, USEFUL)
+            counts[name].reindex(run.index).to_numpy(dtype=float)
+            for name in ("documents", "useful")
         )
         defined = m > 0  # EE-R is undefined for queries without useful documents
         relevance = _uniform_relevance(n[defined], m[defined], cutoff)
@@ -477,7 +431,7 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         uniform = [mean_of(numbers) for numbers in (m[defined] / n[defined], relevance, disparity)]
         means = [run[name][defined].mean() for name in (EE_R, EE_D)]
         rows.append([*model, *uniform, smallest, *means, int(defined.sum())])
-    columns = ["share of useful", "uniform EE_R", "uniform EE_D", ALPHA, EE_R, EE_D, "queries"]
+    columns = ["share of useful", "uniform EE_R", "uniform EE_D", "alpha", EE_R, EE_D, "queries"]
     return pd.DataFrame(rows, columns=[*MODEL, *columns])
 
 
@@ -487,10 +441,6 @@ def _uniform_relevance(n: FloatArray, m: FloatArray, cutoff: int) -> FloatArray:
     rest = np.where(n > m, (k - m) ** 2 / np.maximum(n - m, 1.0), 0.0)
     bound = np.where(m <= k, m + rest, k**2 / m)
     return np.asarray(k**2 / n / bound, dtype=np.float64)
-
-
-EU_OVER = ("retriever", "generator")
-BEST = "best"
 
 
 def normalized_utility(
@@ -520,41 +470,33 @@ def normalized_utility(
         ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``EU`` (the mean), ``best``
         (u_max) and ``value``. If utilities are at least 0, values are in [0, 1], except those of
         the deterministic run. Queries without an answer of the oracle are NaN, with a warning.
-
-    Raises:
-        ParameterError: `over` is unknown.
-        ColumnError: a column is missing.
-        InputError: an alpha is invalid; see `is_sampled`.
     """
-    where = "normalized_utility"
-    checks.choice("over", over, EU_OVER, where)
-    require_columns(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
-    counted = is_sampled(utilities[ALPHA])
+    counted = is_sampled(utilities["alpha"])
     if deterministic:
-        counted |= utilities[ALPHA] == DETERMINISTIC
-    generator_keys = [TASK, GENERATOR, QID]
+        counted |= utilities["alpha"] == DETERMINISTIC
+    generator_keys = ["task", "generator", QID]
     keys = generator_keys if over == "generator" else [*MODEL, QID]
-    highest = utilities[counted].groupby(keys)[VALUE].max().rename("_highest").reset_index()
-    oracle = utilities[utilities[ALPHA] == ORACLE].groupby(generator_keys)[VALUE].max()
-    means = utilities.groupby([*MODEL, ALPHA, QID], sort=False)[VALUE].mean().rename(EU)
+    highest = utilities[counted].groupby(keys)["value"].max().rename("_highest").reset_index()
+    oracle = utilities[utilities["alpha"] == ORACLE].groupby(generator_keys)["value"].max()
+    means = utilities.groupby([*MODEL, "alpha", QID], sort=False)["value"].mean().rename(EU)
     table = means.reset_index().merge(highest, on=keys, how="left")
     table = table.merge(oracle.rename("_oracle").reset_index(), on=generator_keys, how="left")
     missing = table["_oracle"].isna()
     # the oracle's rows have no other rankings
     best = table["_highest"].fillna(-np.inf).clip(lower=table["_oracle"])
-    table[BEST] = best.where(~missing)
+    table["best"] = best.where(~missing)
     # as in the published code: 1 if the best is 0, whatever the mean
-    ratio = table[EU] / table[BEST].where(table[BEST] != 0)
-    table[VALUE] = ratio.where(table[BEST] != 0, 1.0).where(~missing)
+    ratio = table[EU] / table["best"].where(table["best"] != 0)
+    table["value"] = ratio.where(table["best"] != 0, 1.0).where(~missing)
     if missing.any():
         qids = list(dict.fromkeys(table.loc[missing, QID]))
         warnings.warn(
-            f"{where}: the oracle has no answers for {len(qids)} queries ({format_list(qids)}), so "
-            "their values are undefined",
+            f"normalized_utility: the oracle has no answers for {len(qids)} queries "
+            f"({format_list(qids)}), so their values are undefined",
             UndefinedWarning,
             stacklevel=2,
         )
-    return table[[*MODEL, ALPHA, QID, EU, BEST, VALUE]]
+    return table[[*MODEL, "alpha", QID, EU, "best", "value"]]
 
 
 AE_D, AE_R, GAP = "AE_D", "AE_R", "CreditGap"
@@ -596,8 +538,8 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             means = [mean_of(numbers) for numbers in (exposure, value, value - exposure)]
             n = int(np.isfinite(estimated).sum())
             rows.append([*model, alpha, name, *means, low[0], high[0], n, undefined, below])
-    columns = ["exposure", VALUE, "difference", "low", "high", "queries", "undefined", "below 0"]
-    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, MEASURE, *columns])
+    columns = ["exposure", "value", "difference", "low", "high", "queries", "undefined", "below 0"]
+    return pd.DataFrame(rows, columns=[*MODEL, "alpha", "measure", *columns])
 
 
 def position_table(values: pd.DataFrame) -> pd.DataFrame:
@@ -617,7 +559,7 @@ def position_table(values: pd.DataFrame) -> pd.DataFrame:
             low, high = mean_intervals(share[None])
             n = int(np.isfinite(share).sum())
             rows.append([*model, alpha, _position(name), mean_of(share), low[0], high[0], n])
-    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, "place", VALUE, "low", "high", "queries"])
+    return pd.DataFrame(rows, columns=[*MODEL, "alpha", "place", "value", "low", "high", "queries"])
 
 
 def mean_of(values: FloatArray) -> float:
@@ -633,5 +575,5 @@ def _position(name: Any) -> int:
 def _policies(values: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], Any, pd.DataFrame]]:
     """Yield each model, alpha and their values: one row per query, one column per measure."""
     for model, wide in models(values, "credit"):
-        for alpha, part in wide.groupby(ALPHA, sort=False):
+        for alpha, part in wide.groupby("alpha", sort=False):
             yield model, alpha, part
