@@ -111,6 +111,11 @@ def study(data, folder, llm, **changed):
     return QrStudy(data, folder, llm, settings(**changed), **given)
 
 
+def finished_systems(study):
+    """Return the systems with stored results."""
+    return study.status().query("done > 0")["system"].tolist()
+
+
 def read(folder, **options):
     return from_trec_fair(folder, **options)
 

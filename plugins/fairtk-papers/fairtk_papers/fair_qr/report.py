@@ -202,11 +202,11 @@ def drift_table(results: QrResults) -> Table:
     formats = {"attribute": "", "system": "", **formats, "lost per gained": ".2f"}
     caption = (
         f"Against BM25. {results.data.target_text} Words kept: the share of the original words "
-        f"that are in the final query. Overlap: the share of BM25's top {results.settings.cutoff} that "
-        "is still in the top. For systems that refine queries, both are means over the topics with "
-        "a kept refinement. Lost per gained: nDCG lost divided by AWRF gained (empty without a "
-        f"gain). Below {LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} overlap there is a "
-        "warning."
+        "that are in the final query. Overlap: the share of BM25's top "
+        f"{results.settings.cutoff} that is still in the top. For systems that refine queries, "
+        "both are means over the topics with a kept refinement. Lost per gained: nDCG lost divided "
+        f"by AWRF gained (empty without a gain). Below {LEAST_KEPT:.0%} of the words or "
+        f"{LEAST_OVERLAP:.0%} overlap there is a warning."
     )
     return Table(list(formats), _format_rows(results.drift, formats), caption)
 

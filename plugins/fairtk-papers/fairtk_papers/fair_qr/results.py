@@ -47,9 +47,9 @@ class QrResults:
         systems: the results by cell.
         llm: the model.
         prices: the prices of models.
-        models: the model of each cell; `None` if all use `llm`.
+        models: the model of each cell.
         first_names: the names of the first model and retriever, if there are several.
-        store: the study's folder, where values per query are stored; `None` to store none.
+        store: the study's folder, where values per query are stored.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class QrResults:
         systems: Mapping[Cell, SystemResults],
         llm: ChatModel,
         prices: Prices,
-        models: Mapping[Cell, ChatModel] | None = None,
-        first_names: Sequence[str] = (),
-        store: Path | None = None,
+        models: Mapping[Cell, ChatModel],
+        first_names: Sequence[str],
+        store: Path,
     ) -> None:
         self.data = data
         self.settings = settings
@@ -71,7 +71,7 @@ class QrResults:
         )
         self.llm = llm
         self.prices = prices
-        self.models = models or dict.fromkeys(systems, llm)
+        self.models = models
         self.first_names = first_names
         self.store = store
 
@@ -214,7 +214,7 @@ class QrResults:
                 self.data.topics,
                 self.data.qrels,
                 named.values(),
-                baseline=BM25 if BM25 in runs else None,
+                baseline=BM25,
                 save_dir=self.store,
             )
         failures = self.missing.query("attribute == @attribute and variation == ''")
@@ -276,35 +276,34 @@ class QrResults:
         """The attributes whose comparison has FAIR-QR."""
         return [c.attribute for c in self.systems if c.system == FAIR_QR and not c.variation]
 
-    def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
-        """Return each query's change from BM25, with the largest loss of the product first.
+    def changes(self, attribute: str) -> pd.DataFrame:
+        """Return each query's change from BM25 to FAIR-QR, the largest loss of the product first.
 
         Args:
             attribute: the attribute.
-            system: the system.
 
         Returns:
             ``qid``, ``query``, the change of each measure, and the parts of the product's change
-            that are due to AWRF and nDCG, ``by AWRF`` and ``by nDCG``, whose sum is exact. For
-            FAIR-QR also ``groups``, the requested groups in order, in parentheses if the refinement
-            was not kept, and ``note``, the reason why the loop ended.
+            that are due to AWRF and nDCG, ``by AWRF`` and ``by nDCG``, whose sum is exact;
+            ``groups``, the requested groups in order, in parentheses if the refinement was not
+            kept; and ``note``, the reason why the loop ended.
 
         Raises:
-            NotFoundError: the attribute or system is unknown.
+            NotFoundError: the attribute is unknown, or the study has no FAIR-QR.
         """
         self._check(attribute)
         values = self.per_query[
             (self.per_query["attribute"] == attribute) & (self.per_query["variation"] == "")
         ]
-        if system not in set(values["system"]):
-            raise NotFoundError("system", system, set(values["system"]))
+        if FAIR_QR not in set(values["system"]):
+            raise NotFoundError("system", FAIR_QR, set(values["system"]))
         wide = values.pivot(index=QID, columns=["system", "measure"], values="value")
-        before, after = wide[BM25], wide[system]
+        before, after = wide[BM25], wide[FAIR_QR]
         frame = (after - before)[[*MEASURES]].rename_axis(columns=None)
         # a'b' - ab = (a' - a)(b + b')/2 + (b' - b)(a + a')/2
         frame["by AWRF"] = frame[FAIRNESS] * (after[NDCG] + before[NDCG]) / 2
         frame["by nDCG"] = frame[NDCG] * (after[FAIRNESS] + before[FAIRNESS]) / 2
-        frame = frame.join(self._requested_groups(attribute, system), how="left")
+        frame = frame.join(self._requested_groups(attribute), how="left")
         frame.insert(0, "query", frame.index.map(self.data.topics.set_index(QID)["query"]))
         return frame.sort_values(PRODUCT, kind="stable").reset_index(names=QID)
 
@@ -383,9 +382,9 @@ class QrResults:
         top = run[run[RANK] < N_TEXTS]
         return pd.concat([self.data.texts(top), run[run[RANK] >= N_TEXTS]], ignore_index=True)
 
-    def _requested_groups(self, attribute: str, system: str) -> pd.DataFrame:
+    def _requested_groups(self, attribute: str) -> pd.DataFrame:
         """Return the groups that the loop of each query requested, and why it ended."""
-        main = "attribute == @attribute and system == @system and variation == ''"
+        main = f"attribute == @attribute and system == '{FAIR_QR}' and variation == ''"
         rows = self.traces.query(main)
         if rows.empty or "group" not in rows:
             return pd.DataFrame(index=pd.Index([], name=QID))

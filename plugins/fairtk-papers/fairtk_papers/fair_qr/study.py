@@ -160,9 +160,8 @@ def _most_calls(
     rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in runs])
     topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
     # the cells can differ in the maximum number of iterations
-    by_iterations = {candidate.options["max_iterations"]: candidate for _, candidate in runs}
-    estimates = [study.refiner(cell, llm).estimate(topics) for cell in by_iterations.values()]
-    most = max(estimates, key=lambda estimate: estimate.calls)
+    longest = max((cell for _, cell in runs), key=lambda cell: cell.options["max_iterations"])
+    most = study.refiner(longest, llm).estimate(topics)
     return [len(topics), most.calls, most.prompt_tokens, most.completion_tokens, most.price]
 
 
@@ -231,9 +230,8 @@ class QrStudy:
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
         runs = [name for name, value in retrievers.items() if isinstance(value, RunRetriever)]
         refuse_runs(self.settings, runs)
-        if isinstance(base, RunRetriever) and self.settings.systems != (
-            BM25,
-        ):  # sides with runs have only BM25
+        # a study of a run alone is a side, which has only BM25
+        if isinstance(base, RunRetriever) and self.settings.systems != (BM25,):
             raise ParameterError(f"the first retriever must not be a run: {FIXED}")
         self.models, self.retrievers = list(models), list(retrievers)
         self.llm: ChatModel = as_chat_model(first)
@@ -343,11 +341,6 @@ class QrStudy:
                     f"{len(deferred)} of {len(pending)} systems are waiting for answers of a batch "
                     f"({format_list(deferred, 3)}); run again when they are read"
                 )
-            return self._results(ledger)
-
-    def results(self) -> QrResults:
-        """Return the stored results, without systems that have not started."""
-        with self._answers() as ledger:
             return self._results(ledger)
 
     def plan(self) -> StudyPlan:
@@ -626,11 +619,8 @@ class QrStudy:
         results, models = {}, {}
         with self._store() as store:
             for study, cell, alias in self._all_cells():
-                stored = stored_results(store, study.stage(cell), self._topics)
-                if stored.notes:
-                    results[alias], models[alias] = stored, study.llm
-        if not results:
-            raise InputError(f"missing results of the study in {self.folder}: run it first")
+                results[alias] = stored_results(store, study.stage(cell), self._topics)
+                models[alias] = study.llm
         has_brackets = any("[" in alias.system for alias in results)
         names = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(

@@ -328,7 +328,7 @@ class RandomTerms(ChatModel):
 def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list[str]:
     """Return words of medium frequency in the first documents, sorted.
 
-    The words are in 1 to 10 % of the documents (if there are none, in at least two documents), have
+    The words are in 1 to 10 % of the documents (otherwise in at least two documents), have
     at least three letters, and are in the index of the retriever.
     """
     counts: Counter[str] = Counter()

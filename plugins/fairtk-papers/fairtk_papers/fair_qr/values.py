@@ -144,7 +144,7 @@ _PAIRS = (
 def share_of_words_kept(trace: pd.DataFrame) -> float:
     """Return the mean share of the original words that are in the final query.
 
-    The mean is taken over the queries with a kept refinement. It is NaN if there are none.
+    The mean is taken over the queries with a kept refinement. Without such queries it is NaN.
     """
     if trace.empty:
         return float("nan")

@@ -300,6 +300,7 @@ def _write_requests(results: RagResults, folder: Path) -> None:
         run = saved.rankings(alpha)
         run = run[run[QID] == run[QID].iloc[0]]
         qid, labels = run[QID].iloc[0], saved.qrels
+        assert labels is not None  # the study saves its labels
         useful = labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
         size = _select(sizes, (model[0], model[2], qid), ["task", "generator", QID])
         figure = plot_requests(

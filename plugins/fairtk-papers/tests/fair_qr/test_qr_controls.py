@@ -159,9 +159,9 @@ def test_below_which_a_warning_comes():
     told = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
     assert "in 3 of 4 systems" in told and "mmr" not in told
     for fact in (
-        "fair-qr for gender keeps 49% of the original words, shares 24% of the first list's",
+        "fair-qr for gender keeps 49% of the original words, shares 24% of BM25's",
         "fair-qr for geography has the answer 'x' for all 3 topics",
-        "random-terms for geography shares 20% of the first list's top 20",
+        "random-terms for geography shares 20% of BM25's top 20",
     ):
         assert fact in told
     assert drift_warning(pd.DataFrame(rows[2:3], columns=columns), {}, 20) == ""

@@ -254,4 +254,4 @@ def test_changes_of_unknown_systems_and_attributes_are_refused(gender, tmp_path)
     with pytest.raises(NotFoundError, match="'fair-qr'"):
         results.changes("gender")
     with pytest.raises(NotFoundError, match="'gendr'.*'gender'"):
-        results.changes("gendr", "bm25")
+        results.changes("gendr")
