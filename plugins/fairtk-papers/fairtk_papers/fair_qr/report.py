@@ -372,16 +372,16 @@ def plot_trade_off(results: QrResults) -> Any:
     height = 3.9 + 0.2 * math.ceil(table["system"].nunique() / columns)
     figure, panels = _panels(results, table, (5.2, height), share=False)
     for axis, _, rows in panels:
-        _curves_of_equal_product(axis, rows)
+        _draw_equal_product(axis, rows)
         # one mark per system, one color per model and retriever
         names = [name.removesuffix(TUNED).partition(" [") for name in rows["system"]]
         marks = list(dict.fromkeys(kind for kind, _, _ in names))
-        others = list(dict.fromkeys(pair for _, _, pair in names if pair))
+        pair_names = list(dict.fromkeys(pair for _, _, pair in names if pair))
         points = []
         for (kind, _, pair), (_, row) in zip(names, rows.iterrows(), strict=True):
             color = COLORS[FAIRNESS] if kind.startswith("fair-qr") else GRAY
             if pair:
-                color = _OTHERS[others.index(pair) % len(_OTHERS)]
+                color = _OTHERS[pair_names.index(pair) % len(_OTHERS)]
             if row["system"] == BM25:
                 color = BLACK
             look = SeriesStyle(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
@@ -491,7 +491,7 @@ def _ends(row: pd.Series, measure: str) -> Any:
     return np.maximum(ends, 0.0) if np.isfinite(ends).all() else None
 
 
-def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
+def _draw_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     """Draw the curve where the product of means equals that of BM25."""
     base = rows[rows["system"] == BM25].iloc[0]
     x = np.linspace(rows[NDCG].min() * 0.97, rows[NDCG].max() * 1.03, 60)

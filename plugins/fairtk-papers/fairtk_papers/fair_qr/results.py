@@ -204,7 +204,7 @@ class QrResults:
         """
         self._check(attribute)
         groups, target = self.data.attributes[attribute]
-        named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
+        named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
         cells = [c for c in self.systems if c.attribute == attribute and not c.variation]
         runs = {cell.label: self._with_texts(self.systems[cell].rankings) for cell in cells}
         with warnings.catch_warnings():  # the study issued them
@@ -213,7 +213,7 @@ class QrResults:
                 runs,
                 self.data.topics,
                 self.data.qrels,
-                named.values(),
+                named_measures.values(),
                 baseline=BM25,
                 save_dir=self.store,
             )
@@ -349,11 +349,11 @@ class QrResults:
         texts: dict[str, list[str]] = {}
         for attribute, (groups, target) in self.data.attributes.items():
             all_cells = [cell for cell in self.systems if cell.attribute == attribute]
-            named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
+            named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             rankings = {cell.label: self.systems[cell].rankings for cell in all_cells}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()}
             per_query, texts[attribute] = evaluate_per_query(
-                runs, self.data.topics, self.data.qrels, named, self.store
+                runs, self.data.topics, self.data.qrels, named_measures, self.store
             )
             qids = set(self.data.topics[QID])
             missing = {cell.label: qids - self.systems[cell].finished_qids for cell in all_cells}
@@ -365,7 +365,7 @@ class QrResults:
                     table = summary(rows, missing, None if is_varied else self.settings.correction)
                     tables[is_varied].append(_with_cell_names(table, cells))
             values.append(_with_cell_names(per_query, {cell.label: cell for cell in all_cells}))
-        stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
+        frames = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
         # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
         names = list(dict.fromkeys(c.base for c in main))
@@ -373,8 +373,8 @@ class QrResults:
             key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
         )
         order = [(c.attribute, c.system) for c in main]
-        stacked[0] = stacked[0].set_index(["attribute", "system"]).loc[order].reset_index()
-        return pd.concat(values, ignore_index=True), *stacked, texts
+        frames[0] = frames[0].set_index(["attribute", "system"]).loc[order].reset_index()
+        return pd.concat(values, ignore_index=True), *frames, texts
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
         """Return rankings with queries, and with texts of the documents that a page shows."""

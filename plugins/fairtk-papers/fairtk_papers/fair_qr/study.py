@@ -60,12 +60,12 @@ from fairtk_papers.fair_qr.systems import (
     configured_retrievers,
     make_bm25,
     make_system,
-    names_of,
     pairs,
     random_terms,
     refuse_runs,
     side_settings,
     systems,
+    table_names,
 )
 from fairtk_papers.studies import (
     COUNTS,
@@ -161,8 +161,14 @@ def _most_calls(
     topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
     # the cells can differ in the maximum number of iterations
     longest = max((cell for _, cell in runs), key=lambda cell: cell.options["max_iterations"])
-    most = study.refiner(longest, llm).estimate(topics)
-    return [len(topics), most.calls, most.prompt_tokens, most.completion_tokens, most.price]
+    estimate = study.refiner(longest, llm).estimate(topics)
+    return [
+        len(topics),
+        estimate.calls,
+        estimate.prompt_tokens,
+        estimate.completion_tokens,
+        estimate.price,
+    ]
 
 
 StudyCell = tuple["QrStudy", Cell, Cell]
@@ -274,7 +280,7 @@ class QrStudy:
         folder, dataset = options.pop("folder", None), options.pop("dataset", None)
         models, settings = configured_models(configuration)
         tables = configuration.retrievers
-        named_runs = dict(zip(names_of(tables, "retriever", "kind"), tables, strict=True))
+        named_runs = dict(zip(table_names(tables, "retriever", "kind"), tables, strict=True))
         refuse_runs(settings, [name for name, table in named_runs.items() if "run" in table])
         systems(settings)  # fails before downloads if a plugin is missing
         for name in ("split", "keywords"):
@@ -595,18 +601,18 @@ class QrStudy:
         self, ranked: Mapping[StudySystem, list[str]], records: list[warnings.WarningMessage]
     ) -> None:
         """Issue the recorded warnings, each text once per study."""
-        qids_of: dict[str, list[str]] = {}
+        qids_by_text: dict[str, list[str]] = {}
         with self._store() as store:
             for stage, qids in ranked.items():
                 notes = stored_results(store, stage, self._topics).notes
                 for qid in qids:
                     for text in notes[qid]["warnings"]:
-                        qids_of.setdefault(text, []).append(qid)
+                        qids_by_text.setdefault(text, []).append(qid)
         all_qids = [qid for qids in ranked.values() for qid in qids]
         first = {str(record.message): record for record in reversed(records)}
         texts = dict.fromkeys(str(record.message) for record in records)
         for text in merge_warnings(
-            (qids_of.get(text, all_qids), text)
+            (qids_by_text.get(text, all_qids), text)
             for text in texts
             if not text.startswith("Experiment: ")  # the system warns about missing queries
         ):

@@ -186,8 +186,8 @@ def systems(settings: QrSettings) -> tuple[str, ...]:
         if name in BUILT_IN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
             raise ParameterError(f"settings of {name!r} must be in [{table}], not in [options]")
-    chosen = set(settings.systems or names) | {BM25}
-    return tuple(name for name in names if name in chosen)
+    selected = set(settings.systems or names) | {BM25}
+    return tuple(name for name in names if name in selected)
 
 
 def _known_systems() -> list[str]:
@@ -320,8 +320,10 @@ class RandomTerms(ChatModel):
             step = int(np.searchsorted(np.cumsum(counts), before, side="right"))
             count = counts[step] if step < len(counts) else _DEFAULT_COUNT
             random = np.random.default_rng(int(digest([self.seed, query, before]), 16))
-            left = [word for word in self.vocabulary if word not in present]
-            added = random.choice(left, min(count, len(left)), replace=False).tolist()
+            unused_words = [word for word in self.vocabulary if word not in present]
+            added = random.choice(
+                unused_words, min(count, len(unused_words)), replace=False
+            ).tolist()
             yield index, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
 
 
@@ -434,7 +436,7 @@ def by_name(values: Any, kind: str) -> dict[str, Any]:
     return dict(values)
 
 
-def names_of(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> list[str]:
+def table_names(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> list[str]:
     """Return the names of the tables of a configuration.
 
     Args:
@@ -540,7 +542,7 @@ DEFAULT_KIND = "keyword"
 """The default kind of model: rules, which cost nothing."""
 
 
-def kind_of_settings(settings: Mapping[str, Any]) -> Any:
+def model_kind(settings: Mapping[str, Any]) -> Any:
     """Return the kind of model for settings; see `make_model`."""
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
@@ -562,7 +564,7 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
         ParameterError: a setting is missing or out of range.
     """
     options = {name: value for name, value in settings.items() if name != "backend"}
-    return build_chat_model(kind_of_settings(settings), with_none(options))
+    return build_chat_model(model_kind(settings), with_none(options))
 
 
 PAPER_TEMPERATURE = 0.3
@@ -589,7 +591,7 @@ def with_model(
         options = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**options, "backend": spec.name, **settings}]
     for table in tables if server else ():
-        if len(tables) == 1 or kind_of_settings(table).server:
+        if len(tables) == 1 or model_kind(table).server:
             table |= server
     return replace(configuration, models=tables)
 
@@ -600,14 +602,14 @@ def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
     refining = dict(settings.fair_qr)
     temperature = refining.get("temperature", PAPER_TEMPERATURE)
     several = len(tables) > 1
-    names = names_of(tables, "llm", "model") if several else [""]
+    names = table_names(tables, "llm", "model") if several else [""]
     models = {}
     for name, table in zip(names, tables, strict=True):
         options = {key: value for key, value in table.items() if key != "name"}
         if not several and options.get("temperature", "none") != "none":
             # otherwise FairQR's default would override it
             refining = {"temperature": options["temperature"], **refining}
-        if several and takes_temperature(kind_of_settings(options)):
+        if several and takes_temperature(model_kind(options)):
             options.setdefault("temperature", temperature)
         models[name] = make_model(options)
     if not several:
@@ -626,7 +628,7 @@ def configured_retrievers(
     if first.get("kind", "bm25") != "bm25" or "run" in first:
         reason = f"; {FIXED}" if "run" in first else ""
         raise ParameterError(f"the first [[retriever]] must be kind = 'bm25', the baseline{reason}")
-    first_name, *names = names_of(configuration.retrievers, "retriever", "kind")
+    first_name, *names = table_names(configuration.retrievers, "retriever", "kind")
     folder = Path(configuration.output)
     others = [
         make_retriever(name, table, data, folder, settings)

@@ -229,7 +229,7 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         same: the result of `same_answers`.
         cutoff: the number of ranks to compare.
     """
-    drifted = []
+    descriptions = []
     for attribute, system, share, shared in drift.iloc[:, :4].itertuples(index=False):
         facts = []
         if share < LEAST_KEPT:
@@ -237,14 +237,14 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         if shared < LEAST_OVERLAP and not np.isnan(share):
             facts.append(f"shares {shared:.0%} of BM25's top {cutoff}")
         facts += [same[attribute, system]] if (attribute, system) in same else []
-        drifted += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
-    if not drifted:
+        descriptions += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
+    if not descriptions:
         return ""
     return (
-        f"drift: refined queries may be off topic in {len(drifted)} of {len(drift)} systems. AWRF "
+        f"drift: refined queries may be off topic in {len(descriptions)} of {len(drift)} systems. AWRF "
         f"does not measure this. They have less than {LEAST_KEPT:.0%} of the original words, less "
         f"than {LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
-        f"{'; '.join(drifted[:3])}{f'; {len(drifted) - 3} more' * (len(drifted) > 3)}. Check the "
+        f"{'; '.join(descriptions[:3])}{f'; {len(descriptions) - 3} more' * (len(descriptions) > 3)}. Check the "
         "models and their prompt"
     )
 
@@ -313,18 +313,20 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
     prompts, answers, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
     rows = zip(prompts, answers, strict=True)
-    price = [prices.of(llm, _known(p), _known(a)) for p, a in rows if llm is not None]
+    price = [
+        prices.of(llm, _none_if_unknown(p), _none_if_unknown(a)) for p, a in rows if llm is not None
+    ]
     traced = traces[QID].nunique() or 1
     queries = len(system.notes)
-    waited = float(np.nansum(seconds)) / traced
+    wait = float(np.nansum(seconds)) / traced
     local = (system.total("seconds") - system.total("waited")) / queries
     # without calls the price is 0, even if the model's price is unknown
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
-    times = [waited, local, system.total("training")]
+    times = [wait, local, system.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 
-def _known(count: float) -> float | None:
+def _none_if_unknown(count: float) -> float | None:
     return None if math.isnan(count) else count

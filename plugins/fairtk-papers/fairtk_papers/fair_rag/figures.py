@@ -28,7 +28,7 @@ from fairtk_papers.fair_rag.tables import (
     MODEL,
     NORMALIZED_EU,
     credit_table,
-    mean_of,
+    finite_mean,
     models,
     position_table,
     require_measures,
@@ -277,14 +277,14 @@ def _draw_credit(
     values = values[(values[MODEL] == list(model)).all(axis=1)]
     x = np.arange(len(part))
     kinds = ((EXPOSURE_SUFFIX, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
-    for suffix, color, marker, shift, label_of_kind in kinds:
+    for suffix, color, marker, shift, kind_label in kinds:
         kind = values[values["measure"] == name + suffix]
         means, reach = _means(
             kind.loc[kind["alpha"] == alpha, "value"].to_numpy(float) for alpha in part["alpha"]
         )
         axes.errorbar(
             x + shift, means, yerr=reach, fmt=marker, color=color, markersize=4.5,
-            elinewidth=0.9, linestyle="-", linewidth=1, label=label_of_kind,
+            elinewidth=0.9, linestyle="-", linewidth=1, label=kind_label,
         )  # fmt: skip
     axes.set_xticks(x, [_alpha_text(alpha) for alpha in part["alpha"]])
     axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
@@ -357,7 +357,7 @@ def _means(
     means, reach = [], []
     for values in parts:
         low, high = mean_intervals(values[None], bounds=bounds)
-        mean = mean_of(values)
+        mean = finite_mean(values)
         means.append(mean)
         reach.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
     return np.array(means), np.array(reach).T
@@ -388,10 +388,10 @@ def correlation(
     sums = products.groupby(level=QID).sum().sort_index().to_numpy()
     if not len(sums):
         return math.nan, math.nan, math.nan
-    drawn = np.random.default_rng(seed).multinomial(
+    weights = np.random.default_rng(seed).multinomial(
         len(sums), [1 / len(sums)] * len(sums), resamples
     )
-    totals = np.concatenate([np.ones((1, len(sums))), drawn]) @ sums
+    totals = np.concatenate([np.ones((1, len(sums))), weights]) @ sums
     n, sx, sy, sxx, syy, sxy = totals.T
     spread = np.maximum(n * sxx - sx**2, 0.0) * np.maximum(n * syy - sy**2, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):

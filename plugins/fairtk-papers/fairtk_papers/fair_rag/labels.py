@@ -128,8 +128,8 @@ def utility_labels(
     baseline["utility"] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
     documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER]]
     documents = documents[documents[QID].isin(set(baseline[QID]))].reset_index(drop=True)
-    golds_of_documents = documents[QID].map(golds)
-    documents["utility"] = _scores(documents[QANSWER], golds_of_documents, utility, upper_bound)
+    document_golds = documents[QID].map(golds)
+    documents["utility"] = _scores(documents[QANSWER], document_golds, utility, upper_bound)
     without = documents[QID].map(baseline.set_index(QID)["utility"])
     documents["gain"] = documents["utility"] - without
     documents[LABEL] = _grades(documents, grades)
@@ -259,7 +259,7 @@ def label_task(
         golds = task.answers.set_index(QID)[GOLD_ANSWER]
         qrels = labeled.assign(**{GOLD_ANSWER: labeled[QID].map(golds)})
         return TaskLabels(qrels, len(topics), _facts("published", qrels, len(topics)), None)
-    utility = settings.utility_of_labels(task.number)
+    utility = settings.get_label_utility(task.number)
     gains = utility_labels(
         topics,
         Candidates(task.dataset),

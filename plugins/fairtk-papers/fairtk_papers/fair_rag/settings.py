@@ -240,7 +240,7 @@ class RagSettings:
         sampled: dict[str, float | str] = {f"alpha {alpha:g}": alpha for alpha in self.alphas}
         return {**sampled, ORACLE: ORACLE, DETERMINISTIC: DETERMINISTIC}
 
-    def utility_of_labels(self, task: int) -> TaskUtility:
+    def get_label_utility(self, task: int) -> TaskUtility:
         """Return the utility that labels a task's documents."""
         if self.label_utility == "code" and task == 3:
             return TaskUtility("accuracy")  # as in the published code, although EU uses MAE

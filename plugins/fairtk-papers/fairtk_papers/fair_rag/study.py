@@ -321,7 +321,7 @@ class RagStudy:
                 if not self.uses_published_labels(task):
                     rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
                     alone = SingleDocumentSampler()(candidates(first))
-                    per_prompt.append(_cost_of_prompts(generator, [first, alone]))
+                    per_prompt.append(_estimate_per_prompt(generator, [first, alone]))
                 for retriever in self.retrievers:
                     rankings = n_topics * (
                         self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
@@ -329,7 +329,7 @@ class RagStudy:
                     frames, *numbers = _distinct_prompts(self, task, retriever, first)
                     distinct, *credit_counts = (round(n * n_topics) for n in numbers)
                     rows.append((task.name, retriever, name, n_topics, rankings, distinct))
-                    cost = _cost_of_prompts(generator, frames)
+                    cost = _estimate_per_prompt(generator, frames)
                     per_prompt.append(cost)
                     if self.settings.credit in SUBSETS:
                         kind = f"{retriever}{CREDIT_SUFFIX}"
@@ -339,12 +339,12 @@ class RagStudy:
         counts = _status(self).groupby(["task", "generator", "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
         keys = zip(work["task"], work["generator"], work["retriever"], strict=True)
-        left = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
-        work[COUNTS] = np.where(left > 0, per_prompt * left, 0.0)
+        n_unanswered = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
+        work[COUNTS] = np.where(n_unanswered > 0, per_prompt * n_unanswered, 0.0)
         work = work.round({"completion_tokens": 0})
         work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"About {left.sum():,.0f} prompts are unanswered. Equal prompts count once; the number "
+            f"About {n_unanswered.sum():,.0f} prompts are unanswered. Equal prompts count once; the number "
             "for the oracle is an upper bound."
         )
         if work["calls"].any():
@@ -353,7 +353,7 @@ class RagStudy:
                 "estimates: answers of the maximum length, prompts as long as those of the first "
                 f"{N_ESTIMATED} queries."
             )
-        total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
+        total = {"prompts": float(n_unanswered.sum()), **work[COUNTS].sum(skipna=False)}
         return StudyPlan(work, total, note)
 
     def status(self) -> pd.DataFrame:
@@ -617,7 +617,7 @@ PLAN = ["task", "retriever", "generator", "queries", "rankings", "prompts"]
 STATUS = ["task", "generator", "stage", "queries", "done", "failed", "missing"]
 
 
-def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
+def _estimate_per_prompt(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
     """Return the mean of each of `COUNTS` over the prompts of some frames."""
     calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
     per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)

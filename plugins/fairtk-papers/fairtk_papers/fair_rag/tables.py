@@ -186,7 +186,7 @@ def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int
     """
     parts = []
     for model, wide in models(values, "fairness_intervals"):
-        n = _sizes_of_model(sizes, model)["documents"].to_numpy(dtype=np.float64)
+        n = _model_sizes(sizes, model)["documents"].to_numpy(dtype=np.float64)
         most_even = np.round(np.minimum(cutoff, n) / n, _DIGITS)  # EE_D of a uniform policy
         parts.append(_intervals(model, wide, most_even))
     table = pd.concat(parts, ignore_index=True)
@@ -194,7 +194,7 @@ def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int
     return add_paper_columns(table, table["interval"])
 
 
-def _sizes_of_model(sizes: pd.DataFrame, model: tuple[Any, ...]) -> pd.DataFrame:
+def _model_sizes(sizes: pd.DataFrame, model: tuple[Any, ...]) -> pd.DataFrame:
     return sizes[(sizes["task"] == model[0]) & (sizes["generator"] == model[2])]
 
 
@@ -420,7 +420,7 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
     for model, wide in models(values, "uniform_end"):
         smallest = wide.index.get_level_values("alpha")[0]
         run = wide[wide.index.get_level_values("alpha") == smallest].droplevel("alpha")
-        counts = _sizes_of_model(sizes, model).set_index(QID)
+        counts = _model_sizes(sizes, model).set_index(QID)
         n, m = (
             counts[name].reindex(run.index).to_numpy(dtype=float)
             for name in ("documents", "useful")
@@ -428,7 +428,9 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         defined = m > 0  # EE-R is undefined for queries without useful documents
         relevance = _uniform_relevance(n[defined], m[defined], cutoff)
         disparity = np.minimum(cutoff, n[defined]) / n[defined]
-        uniform = [mean_of(numbers) for numbers in (m[defined] / n[defined], relevance, disparity)]
+        uniform = [
+            finite_mean(numbers) for numbers in (m[defined] / n[defined], relevance, disparity)
+        ]
         means = [run[name][defined].mean() for name in (EE_R, EE_D)]
         rows.append([*model, *uniform, smallest, *means, int(defined.sum())])
     columns = ["share of useful", "uniform EE_R", "uniform EE_D", "alpha", EE_R, EE_D, "queries"]
@@ -535,7 +537,7 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             )
             estimated = value - exposure if np.isfinite(exposure).any() else value
             low, high = mean_intervals(estimated[None])
-            means = [mean_of(numbers) for numbers in (exposure, value, value - exposure)]
+            means = [finite_mean(numbers) for numbers in (exposure, value, value - exposure)]
             n = int(np.isfinite(estimated).sum())
             rows.append([*model, alpha, name, *means, low[0], high[0], n, undefined, below])
     columns = ["exposure", "value", "difference", "low", "high", "queries", "undefined", "below 0"]
@@ -558,11 +560,11 @@ def position_table(values: pd.DataFrame) -> pd.DataFrame:
             share = part[name].to_numpy(dtype=float)
             low, high = mean_intervals(share[None])
             n = int(np.isfinite(share).sum())
-            rows.append([*model, alpha, _position(name), mean_of(share), low[0], high[0], n])
+            rows.append([*model, alpha, _position(name), finite_mean(share), low[0], high[0], n])
     return pd.DataFrame(rows, columns=[*MODEL, "alpha", "place", "value", "low", "high", "queries"])
 
 
-def mean_of(values: FloatArray) -> float:
+def finite_mean(values: FloatArray) -> float:
     """Return the mean of the finite values, or NaN."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else np.nan

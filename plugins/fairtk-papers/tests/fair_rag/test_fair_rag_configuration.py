@@ -15,8 +15,8 @@ def test_the_defaults_are_the_paper():
     assert list(settings.systems) == [
         *("alpha 1", "alpha 2", "alpha 4", "alpha 8", "oracle", "deterministic"),
     ]
-    assert settings.utility_of_labels(3).name == "mae"
-    assert RagSettings(label_utility="code").utility_of_labels(3).name == "accuracy"
+    assert settings.get_label_utility(3).name == "mae"
+    assert RagSettings(label_utility="code").get_label_utility(3).name == "accuracy"
 
 
 def test_names_tell_settings_apart():
