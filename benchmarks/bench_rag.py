@@ -153,9 +153,7 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
             (Candidates(task.dataset) >> SingleDocumentSampler())(topics)
         )
         asked += [alone.prompts[i] for i in alone.prompt_of_row]
-        compare(
-            f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.label(task, generator)
-        )
+        compare(f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.label(task, generator))
 
 
 def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:

@@ -123,7 +123,6 @@ class Cell:
         variation: the setting of FAIR-QR that is varied; empty in the main comparison.
         value: the value of that setting.
         options: the settings of the system.
-        refines: whether the system refines queries.
         grid: the settings to tune over; empty for no tuning.
     """
 
@@ -132,7 +131,6 @@ class Cell:
     variation: str = ""
     value: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    refines: bool = False
     grid: tuple[Mapping[str, Any], ...] = ()
 
     @property
@@ -144,6 +142,11 @@ class Cell:
     def kind(self) -> str:
         """The name of the system without its model and retriever."""
         return self.base.partition(" [")[0]
+
+    @property
+    def refines(self) -> bool:
+        """Whether the system refines queries."""
+        return self.kind in REFINING
 
     def at(self, settings: Mapping[str, Any]) -> Cell:
         """Return the untuned cell of the system with some settings replaced."""
@@ -231,16 +234,16 @@ def all_cells(
                 yield replace(cell, system=name + TUNED, grid=grids[name])
     for attribute in attributes:
         for name, options in refining.items():
-            yield Cell(attribute, name, options=options, refines=True)
+            yield Cell(attribute, name, options=options)
     for attribute in attributes:
         for name, values in settings.variations.items() if FAIR_QR in names else ():
             for value in {repr(value): value for value in values}.values():
                 options = {**refining[FAIR_QR], name: value}
-                yield Cell(attribute, FAIR_QR, name, value, options, True)
+                yield Cell(attribute, FAIR_QR, name, value, options)
     for attribute in attributes:
         for name, options in refining.items():
             if name in grids:
-                yield Cell(attribute, name + TUNED, "", None, options, True, grids[name])
+                yield Cell(attribute, name + TUNED, options=options, grid=grids[name])
 
 
 def _refining_options(

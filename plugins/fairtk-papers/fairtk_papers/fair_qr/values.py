@@ -240,12 +240,14 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         descriptions += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
     if not descriptions:
         return ""
+    count = len(descriptions)
+    if count > 3:
+        descriptions[3:] = [f"{count - 3} more"]
     return (
-        f"drift: refined queries may be off topic in {len(descriptions)} of {len(drift)} systems. AWRF "
-        f"does not measure this. They have less than {LEAST_KEPT:.0%} of the original words, less "
-        f"than {LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
-        f"{'; '.join(descriptions[:3])}{f'; {len(descriptions) - 3} more' * (len(descriptions) > 3)}. Check the "
-        "models and their prompt"
+        f"drift: refined queries may be off topic in {count} of {len(drift)} systems, which AWRF "
+        f"does not measure: they have less than {LEAST_KEPT:.0%} of the original words, less than "
+        f"{LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
+        f"{'; '.join(descriptions)}. Check the models and their prompt"
     )
 
 

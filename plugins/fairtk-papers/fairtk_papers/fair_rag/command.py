@@ -151,10 +151,10 @@ def command(
     )
     if results.has_credit:
         echo_text(
-            "AE_D, AE_R: disparity and relevance of credit, the dependence of answers on "
-            "documents. CreditGap: squared distance between credit and exposure. AE_D and "
+            "Credit: how much an answer depends on a document. AE_D, AE_R: disparity and relevance "
+            "of credit. CreditGap: squared distance between credit and exposure. AE_D and "
             "CreditGap are unbiased estimates. AE_D and EE_D have different scales; the table "
-            "credit compares AE_D of credit and of exposure."
+            "'credit' compares AE_D of credit and of exposure."
         )
     click.echo(f"Tables and figures: {folder}")
     if pages:

@@ -344,8 +344,8 @@ class RagStudy:
         work = work.round({"completion_tokens": 0})
         work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"About {n_unanswered.sum():,.0f} prompts are unanswered. Equal prompts count once; the number "
-            "for the oracle is an upper bound."
+            f"About {n_unanswered.sum():,.0f} prompts are unanswered. Equal prompts count once; "
+            "the number for the oracle is an upper bound."
         )
         if work["calls"].any():
             note += (
