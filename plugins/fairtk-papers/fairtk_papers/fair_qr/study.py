@@ -280,8 +280,8 @@ class QrStudy:
         folder, dataset = options.pop("folder", None), options.pop("dataset", None)
         models, settings = configured_models(configuration)
         tables = configuration.retrievers
-        named_runs = dict(zip(table_names(tables, "retriever", "kind"), tables, strict=True))
-        refuse_runs(settings, [name for name, table in named_runs.items() if "run" in table])
+        names = table_names(tables, "retriever", "kind")
+        refuse_runs(settings, [n for n, table in zip(names, tables, strict=True) if "run" in table])
         systems(settings)  # fails before downloads if a plugin is missing
         for name in ("split", "keywords"):
             if name in options and dataset is not None:
