@@ -260,8 +260,8 @@ def _refining_options(
     base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
     if name == BY_EXPOSURE:  # k and pool determine the documents to select from
-        defaults = {"k": max(_EXPOSURE_DEPTH, settings.cutoff), "pool": "union"}
-        return {**base, **defaults, **options, "rerank": "exposure"}
+        exposure_defaults = {"k": max(_EXPOSURE_DEPTH, settings.cutoff), "pool": "union"}
+        return {**base, **exposure_defaults, **options, "rerank": "exposure"}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
 
