@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairtk_papers.fair_rag.study import n_subsets, subsets_of
+from fairtk_papers.fair_rag.study import list_subsets
 
 from fairtk import BM25Scorer, Candidates, FairSampler
 from fairtk.datasets import get_topics, lamp
@@ -36,8 +36,8 @@ def main() -> None:
         sampled = sampler(run).sort_values("rank")
         rankings = sampled.groupby(["qid", "sample"])["docno"].agg(tuple)
         qids = rankings.index.get_level_values("qid")
-        lists = sum(n_subsets(len(docnos), "shapley") for docnos in rankings)
-        own = subsets_of(zip(qids, rankings, strict=True), "shapley")
+        lists = sum(1 << len(docnos) for docnos in rankings)
+        own = list_subsets(zip(qids, rankings, strict=True), "shapley")
         new = len(own - asked)
         asked |= own
         naive += lists

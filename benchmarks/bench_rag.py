@@ -126,7 +126,7 @@ def bench_generation(size: Size, kind: str, loop: OneAtATime) -> None:
         [task], generator = own.tasks, own.generators[kind](size.task, 5)
         generator(task.topics.head(1))  # load and warm up
         # a model without skill finds nothing useful: those of the packaged collection come with it
-        qrels = demo.load().qrels if size.task == 2 else own.labeled(task, generator).qrels
+        qrels = demo.load().qrels if size.task == 2 else own.label(task, generator).qrels
         useful = qrels[qrels["label"] > 0]["qid"].drop_duplicates()[: size.queries]
         labels = qrels[qrels["qid"].isin(useful)]
         topics, asked = task.topics[task.topics["qid"].isin(useful)], []
@@ -153,9 +153,7 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
             (Candidates(task.dataset) >> SingleDocumentSampler())(topics)
         )
         asked += [alone.prompts[i] for i in alone.prompt_of_row]
-        compare(
-            f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.labeled(task, generator)
-        )
+        compare(f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.label(task, generator))
 
 
 def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:

@@ -98,11 +98,11 @@ print(f"prompts to answer: about {prompts:.0f}, {prompts / 100 / 60:.1f} minutes
 # out, as in the paper.
 
 # %%
-labeled = study.labeled(task, tiny(task.number, settings.cutoff))
-print(labeled.own.documents.head(8).to_string(index=False))
-for name, value in labeled.facts.items():
+labels = study.label(task, tiny(task.number, settings.cutoff))
+print(labels.gains.documents.head(8).to_string(index=False))
+for name, value in labels.facts.items():
     print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
-lamp.write_folder(task.dataset, labeled.qrels, OUT / "labeled")
+lamp.write_folder(task.dataset, labels.qrels, OUT / "labeled")
 print("as a test collection:", sorted(path.name for path in (OUT / "labeled").iterdir()))
 
 # %% [markdown]

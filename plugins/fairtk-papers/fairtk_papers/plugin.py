@@ -1,4 +1,4 @@
-"""The plugin: registers the studies, which read TOML files."""
+"""The plugin, which registers the studies of TOML files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairtk.plugins import StudySpec
 
 @hookimpl
 def fairtk_studies() -> list[StudySpec]:
-    """Return the studies, by command."""
+    """Return the studies, named like their commands."""
     return [
         StudySpec(
             "rag",

@@ -1,4 +1,4 @@
-"""Code that both studies use: configurations, plans, files, tables and warnings."""
+"""Code that both studies share: configurations, plans, files, tables and warnings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from fairtk.transformers import FairTransformer
 
 T = TypeVar("T")
 Kinds = Mapping[str, Any]
-"""The type of each key of a configuration: one of the types below, or the keys of a table."""
+"""The type of each key of a configuration: one of the types below, or a dict for a table."""
 
 
 def resolve_path(path: str, info: pydantic.ValidationInfo) -> str:
@@ -63,7 +63,7 @@ def _list_tables(tables: Any, info: pydantic.ValidationInfo) -> list[dict[str, A
 
 STRING = Annotated[str, Field(description="a string")]
 PATH = Annotated[str, pydantic.AfterValidator(resolve_path), Field(description="a string")]
-"""A file or folder, relative to the folder of the configuration."""
+"""A file or folder; relative paths start at the folder of the configuration."""
 FLAG = Annotated[bool, Field(description="true or false")]
 COUNT = Annotated[int, Field(ge=0, description="an integer of at least 0")]
 AMOUNT = Annotated[float, Field(ge=0, lt=math.inf, description="a number of at least 0")]
@@ -77,7 +77,7 @@ SEVERAL = Annotated[
     pydantic.AfterValidator(_list_tables),
     Field(description="a table: [{key}], or several: [[{key}]]"),
 ]
-"""One table or a list of tables, read as a list; the key ``run`` of a table is a `PATH`."""
+"""One table or several, read as a list; the key ``run`` of a table is a path."""
 TABLES = Annotated[
     dict[str, dict[str, Any] | list[dict[str, Any]]], Field(description="a table: [{key}]")
 ]
@@ -105,7 +105,7 @@ _NONE_VALUES = {
     **dict.fromkeys(("temperature", "seed", "max_tokens", "max_completion_tokens"), "none"),
     "extra_body": "none",
 }
-"""The values that mean `None` in a server's settings, since TOML has no null."""
+"""The value of each server setting that stands for `None`, because TOML has no null."""
 
 
 def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
@@ -122,38 +122,17 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FormatError(f"cannot read the file ({error.strerror})", path) from None
-    except RecursionError:
-        raise FormatError(_TOO_DEEP, path) from None
     except ValueError as error:  # bad UTF-8, bad TOML, or an integer of thousands of digits
         raise FormatError(f"invalid TOML ({error})", path) from None
-    if _nests_too_deep(values):
-        raise FormatError(_TOO_DEEP, path)
-    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Keys", kinds))
+    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed_dict("Keys", kinds))
     try:
         return adapter.validate_python(values, context=path.parent)
     except pydantic.ValidationError as error:
         raise FormatError(_first_error(error, kinds), path) from None
 
 
-_DEEPEST = 50
-_TOO_DEEP = f"tables and lists must not be nested deeper than {_DEEPEST} levels"
-
-
-def _nests_too_deep(values: dict[str, Any]) -> bool:
-    """Return whether tables and lists are nested too deeply to be written as JSON."""
-    level: list[Any] = [values]
-    for _ in range(_DEEPEST):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-    return bool(level)
-
-
-def _typed(name: str, kinds: Kinds) -> Any:
-    fields = {k: _typed(k, v) if isinstance(v, dict) else v for k, v in kinds.items()}
+def _typed_dict(name: str, kinds: Kinds) -> Any:
+    fields = {k: _typed_dict(k, v) if isinstance(v, dict) else v for k, v in kinds.items()}
     make: Any = typing_extensions.TypedDict
     table = make(name, fields, total=False)
     table.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True)
@@ -161,8 +140,8 @@ def _typed(name: str, kinds: Kinds) -> Any:
 
 
 def _first_error(error: pydantic.ValidationError, kinds: Kinds) -> str:
-    """Return the message of the first error; unknown keys come before wrong values."""
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    """Return the message of one error: of an unknown key, else of the first wrong value."""
+    first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
     key, *rest = map(str, first["loc"])
     table = ""
     if rest and isinstance(kinds.get(key), dict):
@@ -181,21 +160,21 @@ def _first_error(error: pydantic.ValidationError, kinds: Kinds) -> str:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The configuration of a study: from a TOML file, a folder or a dataset id, plus options.
+    """The configuration of a study, from a TOML file, a folder or a dataset id.
 
-    The subclass of each study defines the keys.
+    Each study has a subclass, which defines the keys.
 
     Attributes:
-        data: a folder or dataset ids, and which part of the data to use.
+        data: a folder or dataset ids, and the part of the data to use.
         settings: the settings of the study.
         output: the folder for the results.
         models: the language models, each as ``KIND:MODEL`` or a table.
         retrievers: the retrievers, each as a string or a table.
-        options: settings of models and retrievers that are given as strings, by string.
-        ledger: arguments of `fairtk.llm.Ledger`, for answers of servers.
+        options: settings of models and retrievers that are strings, by that string.
+        ledger: arguments of `fairtk.llm.Ledger`, which records the answers of servers.
         engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
-        source: the TOML file, named in errors; `None` if there is no file.
+        source: the TOML file, for error messages; `None` if there is no file.
     """
 
     data: Mapping[str, Any]
@@ -209,16 +188,16 @@ class Configuration:
     source: Path | None = None
 
     DATA: ClassVar[Kinds]
-    """The keys that select the data: ``folder``, the key with dataset ids, then the rest."""
+    """The keys that select the data. The first is ``folder``, the second has dataset ids."""
     EITHER: ClassVar[str]
-    """The first two keys of `DATA`, as errors print them; a file must have exactly one."""
+    """The first two keys of `DATA`, for messages. A file must have exactly one of them."""
     SETTINGS: ClassVar[Kinds]
-    """The keys of `settings`; a hyphen in a key is an underscore in the name."""
+    """The keys of `settings`. A hyphen in a key is an underscore in the attribute."""
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]]
-    """The other keys except ``output``, ``ledger`` and ``engine``: attribute and type of each."""
+    """The attribute and the type of each other key, except ``output``, ``ledger``, ``engine``."""
 
     @classmethod
-    def of(cls, source: str) -> Self:
+    def from_source(cls, source: str) -> Self:
         """Return the configuration for a TOML file, a folder or a dataset id.
 
         Raises:
@@ -232,7 +211,7 @@ class Configuration:
             return cls.read(path)
         if path.suffix == ".toml" or source.startswith((".", "/", "~")):
             raise InputError(f"{source}: no such file or folder")
-        if "/" not in source:  # ids have a slash, except some that plugins add
+        if "/" not in source:  # only ids of plugins can be without a slash
             try:
                 resolve_dataset(source, "a study")
             except NotFoundError:
@@ -260,15 +239,15 @@ class Configuration:
         settings = {k.replace("-", "_"): table.pop(k) for k in cls.SETTINGS if k in table}
         try:
             rest = {cls.FIELDS[k][0] if k in cls.FIELDS else k: v for k, v in table.items()}
-            return cls(data, source=file, **rest).changed(settings)
+            return cls(data, source=file, **rest).with_changes(settings)
         except (ParameterError, NotFoundError) as error:
             raise FormatError(str(error), file) from None
 
-    def changed(self, settings: Mapping[str, Any], **more: Any) -> Self:
+    def with_changes(self, settings: Mapping[str, Any], **more: Any) -> Self:
         """Return a copy with some values replaced.
 
         Args:
-            settings: new settings; `None` keeps the old one.
+            settings: new settings; a value of `None` keeps the old setting.
             **more: other attributes; an empty value keeps the old one. `data` is merged.
         """
         changes = {key: value for key, value in settings.items() if value is not None}
@@ -279,17 +258,17 @@ class Configuration:
 
 
 COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
-"""Columns of a plan: upper bounds on what is sent to servers."""
+"""Columns of a plan: upper bounds on the calls to servers and their cost."""
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The cost of a study, estimated without calls, generation or writing.
+    """The cost of a study, estimated without calls and without writing files.
 
     Attributes:
-        rows: the remaining work, one row per part: `COUNTS` and columns of the study.
-        total: sums of `COUNTS` and further counts; NaN if unknown.
-        note: assumptions behind the numbers, which commands print below the table.
+        rows: the remaining work: names of the parts and the columns `COUNTS`.
+        total: sums of the columns `COUNTS` and further counts; NaN if unknown.
+        note: the assumptions behind the numbers, printed below the table.
     """
 
     rows: pd.DataFrame
@@ -298,24 +277,24 @@ class StudyPlan:
 
 
 def with_none(server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a server's settings with `None` instead of the words for it."""
+    """Return a server's settings with `None` instead of the values that stand for it."""
     return {k: None if value == _NONE_VALUES.get(k) else value for k, value in server.items()}
 
 
-def repeated(values: Iterable[T]) -> list[T]:
+def duplicates(values: Iterable[T]) -> list[T]:
     """Return the values that occur more than once."""
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-_SIZE = 180  # longer file names are refused by some file systems
+_LONGEST = 180  # some file systems refuse longer file names
 
 
 def file_name(text: str) -> str:
     """Return a valid file name for a text; different texts have different names."""
     safe = quote(text, safe=" ").replace(".", "%2E")
-    if not safe or len(safe) > _SIZE or safe != safe.lower():
+    if not safe or len(safe) > _LONGEST or safe != safe.lower():
         # some file systems ignore case; quote() never returns a "="
-        return f"{safe[:_SIZE]}={digest(text)}"
+        return f"{safe[:_LONGEST]}={digest(text)}"
     return safe
 
 
@@ -332,18 +311,16 @@ def write_json(path: Path, value: Any) -> None:
 
 
 STORE, FACTS, SETTINGS = "experiment.sqlite", "study.json", "settings"
-"""Names in a study's folder: the store, facts about the run, and results by settings."""
+"""Names in a study's folder: the store, a description of the run, results by settings."""
 TIMES = ("model seconds", "own seconds", "training seconds", "seconds")
 """Columns of frames and tables that differ between runs; all others are reproducible."""
-TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
-"""Folders for tables and figures, in a study's folder or in that of its settings."""
-
+FIGURES_FOLDER = "figures"
 
 BLUE, VERMILION, BLACK, *_ = PALETTE
 GRAY, INK, LINE = "#595959", "#222222", "#CCCCCC"
 
 
-class GivenRun(FairTransformer):
+class RunRetriever(FairTransformer):
     """Retrieve the rankings of a run file: Q -> R, or R -> R.
 
     Args:
@@ -370,7 +347,7 @@ class GivenRun(FairTransformer):
         self.run = frame[[QID, DOCNO, SCORE, RANK]]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the rankings of the input's queries; for R, only its documents."""
+        """Return the run's rankings of the input's queries; for R, only of its documents."""
         rest = inp.drop(columns=[SCORE, RANK], errors="ignore")
         return rest.merge(self.run, on=[QID, DOCNO] if DOCNO in inp.columns else QID)
 
@@ -382,21 +359,21 @@ class GivenRun(FairTransformer):
                 "are not in the study's data)"
             )
 
-    def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:
-        """Raise an `InputError` if the run has unknown topics, or no topic that is measured.
+    def check_topics(self, study_topics: Iterable[str], other_topics: Iterable[str]) -> None:
+        """Raise an `InputError` if the run has unknown topics, or no topic of the study.
 
         Args:
-            measured: the topics that are measured; warns if some are missing from the run.
-            others: further topics of the data.
+            study_topics: the topics of the study; warns if some are missing from the run.
+            other_topics: further topics in the data.
         """
-        qids, topics = dict.fromkeys(self.run[QID]), dict.fromkeys(measured)
-        known = {*topics, *others}
+        qids, topics = dict.fromkeys(self.run[QID]), dict.fromkeys(study_topics)
+        known = {*topics, *other_topics}
         self.refuse_unknown("topic", [qid for qid in qids if qid not in known])
         missing = [qid for qid in topics if qid not in qids]
         if len(missing) == len(topics):
             raise InputError(
-                f"{self.path}: no query in common with the measured topics (run: "
-                f"{format_list(qids, 3)}; topics: {format_list(topics, 3)})"
+                f"{self.path}: the run has none of the study's {len(topics)} topics, e.g. "
+                f"{missing[0]!r}"
             )
         if missing:
             warnings.warn(
@@ -407,7 +384,7 @@ class GivenRun(FairTransformer):
             )
 
 
-def labels_of(dataset: Any) -> pd.DataFrame:
+def read_labels(dataset: Any) -> pd.DataFrame:
     """Return the qrels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
     rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
@@ -423,15 +400,15 @@ def write_tables(
     tables: Mapping[str, pd.DataFrame | Table],
     latex: Callable[[Table], str] = latex_text,
 ) -> None:
-    """Write tables as Markdown and LaTeX, and frames also as CSV with all digits.
+    """Write tables as Markdown and LaTeX, and data frames also as CSV with all digits.
 
     Args:
         folder: the study's folder.
         tables: the tables by name.
-        latex: converts a table to LaTeX.
+        latex: the function that converts a table to LaTeX.
     """
     for name, table in tables.items():
-        path = folder / TABLES_FOLDER / name
+        path = folder / "tables" / name
         if isinstance(table, pd.DataFrame):
             rows = table.astype(object).to_numpy().tolist()
             write_text(path.with_name(f"{name}.csv"), csv_text(list(table.columns), rows))
@@ -441,7 +418,7 @@ def write_tables(
 
 
 def write_pictures(figure: Any, folder: Path, name: str, *kinds: str) -> None:
-    """Write a figure into a study's folder in several formats, e.g. ``"svg"``."""
+    """Write a figure to a study's folder in several formats, e.g. ``"svg"``."""
     figures = folder / FIGURES_FOLDER
     figures.mkdir(parents=True, exist_ok=True)
     for kind in kinds:
@@ -461,8 +438,8 @@ def plain(value: Any) -> Any:
 def allow_name_reuse() -> Iterator[None]:
     """Silence the warning that a system differs from the stored system of the same name.
 
-    A folder holds results of many retrievers, generators and settings. Names of systems are unique
-    only within one of them.
+    A folder can have results for many retrievers, generators and settings. The names of systems are
+    unique only within each of them.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "system .* differs from the stored system", DataWarning)
@@ -471,9 +448,9 @@ def allow_name_reuse() -> Iterator[None]:
 
 @contextmanager
 def collect_warnings(*silent: type[Warning]) -> Iterator[list[str]]:
-    """Collect the texts of fairtk's warnings in the block, each once.
+    """Collect the distinct texts of fairtk's warnings in the block.
 
-    The list is filled when the block ends. All warnings but the `silent` ones are issued then.
+    The list is filled when the block ends. All warnings except the `silent` ones are issued then.
     """
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as records:

@@ -1,4 +1,4 @@
-"""What the studies' commands print: tables and texts of at most 80 columns."""
+"""The output of the studies' commands: tables and texts of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def echo_table(table: Table, keys: int = 1) -> None:
     """Print a table of at most 80 columns, with its caption.
 
     Args:
-        table: the table; all columns after the keys are numbers.
-        keys: the number of columns with names.
+        table: the table.
+        keys: the number of columns with names; all columns after them are numbers.
     """
     click.echo("\n".join(fitted_lines(table, range(keys, len(table.columns)), keys)))
     if table.caption:
@@ -36,7 +36,7 @@ def echo_table(table: Table, keys: int = 1) -> None:
 
 
 def echo_plan(plan: StudyPlan, form: str) -> None:
-    """Print a plan; as a table with a row of totals and the note."""
+    """Print a plan; the format ``"table"`` also has a row of totals and the note."""
     if form != "table":
         echo_frame(form, plan.rows)
         return

@@ -47,7 +47,7 @@ def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: A
 
     Args:
         folder: the folder for files of the system.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to measure.
         candidates: the number of documents to rerank.
         options: the settings of the system.
     """
@@ -84,7 +84,7 @@ class StudySystemContract:
         with TemporaryDirectory() as folder:
             topics = toy_topics()
             before = topics.copy()
-            out = _rank(self._ready(Path(folder)), topics)
+            out = _rank(self._trained(Path(folder)), topics)
             _check(topics.equals(before), f"{self.name} changes the topics")
             extra = sorted(set(out.columns) - _ALLOWED)
             _check(not extra, f"{self.name} returns the extra columns {extra}")
@@ -100,14 +100,14 @@ class StudySystemContract:
             _check(not unknown, f"{self.name} returns rows for unknown qids {sorted(unknown)}")
 
     def test_deterministic(self) -> None:
-        """The output is the same on a second call, after a second build, and in another folder."""
+        """The output is equal on a second call, after a second build, and in another folder."""
         with TemporaryDirectory() as first, TemporaryDirectory() as second:
-            system = self._ready(Path(first))
+            system = self._trained(Path(first))
             expected = _rank(system, toy_topics())
             others = {
                 "is called twice": system,
-                "is built again": self._ready(Path(first)),
-                "is built in another folder": self._ready(Path(second)),
+                "is built again": self._trained(Path(first)),
+                "is built in another folder": self._trained(Path(second)),
             }
             for case, other in others.items():
                 message = f"{self.name} returns different output when it {case}"
@@ -116,7 +116,7 @@ class StudySystemContract:
     def test_topics_do_not_matter_to_each_other(self) -> None:
         """The output does not depend on batches or on the order of topics."""
         with TemporaryDirectory() as folder:
-            system = self._ready(Path(folder))
+            system = self._trained(Path(folder))
             topics = toy_topics()
             expected = _rank(system, topics)
             parts = [_rank(system, topics[topics[QID] == qid]) for qid in topics[QID]]
@@ -128,7 +128,7 @@ class StudySystemContract:
     def test_no_topics(self) -> None:
         """Without topics there are no rows."""
         with TemporaryDirectory() as folder:
-            out = _rank(self._ready(Path(folder)), toy_topics()[:0])
+            out = _rank(self._trained(Path(folder)), toy_topics()[:0])
             _check(len(out) == 0, f"{self.name}: expected no rows without topics, got {len(out)}")
 
     def test_fit(self) -> None:
@@ -162,7 +162,7 @@ class StudySystemContract:
     def _build(self, folder: Path) -> Any:
         return registry.study_systems.load(self.name)(toy_setting(folder, **self.options))
 
-    def _ready(self, folder: Path) -> Any:
+    def _trained(self, folder: Path) -> Any:
         system = self._build(folder)
         if registry.study_systems.get(self.name).trained:
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):
@@ -176,7 +176,7 @@ def _check(condition: bool, message: str) -> None:
 
 
 def _rank(system: Any, topics: pd.DataFrame) -> pd.DataFrame:
-    # the toy data are so small that systems may warn
+    # systems may warn that the toy data are small
     with warnings.catch_warnings(action="ignore", category=FairtkWarning):
         ranked: pd.DataFrame = system.transform(topics)
     return ranked

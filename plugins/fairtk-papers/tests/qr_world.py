@@ -17,7 +17,7 @@ import sqlite3
 import pandas as pd
 import trec_fair_files as files
 from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
-from fairtk_papers.fair_qr.systems import OWN
+from fairtk_papers.fair_qr.systems import BUILT_IN
 
 from fairtk import hookimpl, plugins
 from fairtk.experiment.packing import from_bytes, unpack
@@ -102,13 +102,18 @@ def write_world(folder):
 
 def settings(**changed):
     """Return settings of a small study: without variations, and of installed plugins the toys."""
-    return QrSettings(**{**SMALL, "variations": {}, "systems": (*OWN, *_TOYS), **changed})
+    return QrSettings(**{**SMALL, "variations": {}, "systems": (*BUILT_IN, *_TOYS), **changed})
 
 
 def study(data, folder, llm, **changed):
     """Return a small study; `ledger` and `retriever` go to the study, all else to its settings."""
     given = {name: changed.pop(name) for name in ("ledger", "retriever") if name in changed}
     return QrStudy(data, folder, llm, settings(**changed), **given)
+
+
+def finished_systems(study):
+    """Return the systems with stored results."""
+    return study.status().query("done > 0")["system"].tolist()
 
 
 def read(folder, **options):

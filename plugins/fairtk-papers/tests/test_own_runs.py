@@ -15,7 +15,7 @@ from chat_server import serving
 from fairtk_papers.fair_qr import QrStudy
 from fairtk_papers.fair_rag import RagConfiguration, RagStudy, make_generator
 from fairtk_papers.fair_rag.settings import make_retriever
-from fairtk_papers.studies import GivenRun
+from fairtk_papers.studies import RunRetriever
 
 from fairtk import BM25Scorer, Candidates, ContrieverScorer, demo
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
@@ -75,7 +75,7 @@ def changed(run, path, qid=None, docno=None):
 def test_a_run_is_a_retriever_of_rag_and_its_content_is_its_identity(mine, bm25, tmp_path):
     def study(path):
         own = rag_world.study(tmp_path / "out", limit=2)
-        own.retrievers["mine"] = GivenRun(str(path))
+        own.retrievers["mine"] = RunRetriever(str(path))
         return own
 
     def missing(path):
@@ -100,7 +100,7 @@ def test_queries_missing_from_a_run_have_the_worst_values(bm25, tmp_path):
     own = rag_world.study(tmp_path / "out")
     first = own.tasks[0].topics["qid"].iloc[0]
     write_run(bm25[bm25["qid"] != first], tmp_path / "mine.run")
-    run = GivenRun(str(tmp_path / "mine.run"))
+    run = RunRetriever(str(tmp_path / "mine.run"))
     with pytest.warns(DataWarning, match=f"1 of 3 topics .*'{first}'"):
         own.check_run(run)
     own.retrievers = {"mine": run}
@@ -113,7 +113,7 @@ def test_queries_missing_from_a_run_have_the_worst_values(bm25, tmp_path):
 
 def test_what_stays_a_scorer(mine):
     assert isinstance(make_retriever("contriever:models/a=b"), ContrieverScorer)
-    assert isinstance(make_retriever(f"a:b={mine}"), GivenRun)
+    assert isinstance(make_retriever(f"a:b={mine}"), RunRetriever)
     with pytest.raises(NotFoundError, match="NAME=RUNFILE"):
         make_retriever(str(mine))
 
@@ -125,11 +125,11 @@ def test_runs_of_a_rag_configuration_are_relative_to_it(mine, tmp_path):
     path.write_text(text, encoding="utf-8")
     configuration = RagConfiguration.read(path)
     assert configuration.retrievers == ("bm25", f"mine={mine}")
-    study = RagStudy.of(configuration)
+    study = RagStudy.from_configuration(configuration)
     assert list(study.retrievers) == ["BM25", "mine"]
     path.write_text(f"{text}[options.'mine={mine}']\nk1 = 2\n", encoding="utf-8")
     with pytest.raises(InputError, match="study.toml.*'k1'"):
-        RagStudy.of(RagConfiguration.read(path))
+        RagStudy.from_configuration(RagConfiguration.read(path))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def bm25_run(gender, tmp_path):
 
 
 def own_study(gender, folder, path, **changed):
-    retrievers = {"bm25": None, "mine": GivenRun(str(path))}
+    retrievers = {"bm25": None, "mine": RunRetriever(str(path))}
     given = {"systems": ("fair-qr",), **changed}
     models = given.pop("models", KeywordRefiner())
     return qr_world.study(gender, folder, models, retriever=retrievers, **given)
@@ -286,7 +286,7 @@ def test_nothing_is_built_on_a_run(gender, bm25_run, tmp_path):
         with pytest.raises(ParameterError, match="rankings of a run are fixed"):
             own_study(gender, tmp_path, bm25_run, **wrong)
     with pytest.raises(ParameterError, match="rankings of a run are fixed"):
-        QrStudy(gender, tmp_path, KeywordRefiner(), retriever=GivenRun(str(bm25_run)))
+        QrStudy(gender, tmp_path, KeywordRefiner(), retriever=RunRetriever(str(bm25_run)))
 
 
 def test_runs_of_a_qr_configuration(fairtk, wiki, bm25_run, tmp_path):
@@ -321,11 +321,11 @@ def test_a_run_may_have_topics_without_a_relevant_document(bm25_run, gender):
     with pytest.warns(DataWarning, match="1 of 8 topics have no relevant"):
         fewer = dataclasses.replace(gender, qrels=judged)
     assert fewer.unjudged == ("1",)
-    fewer.check_run(GivenRun(str(bm25_run)))
+    fewer.check_run(RunRetriever(str(bm25_run)))
     lines = bm25_run.read_text(encoding="utf-8").splitlines(keepends=True)
     bm25_run.write_text("".join(line for line in lines if line.split()[0] == "1"), "utf-8")
-    with pytest.raises(InputError, match="all 7 measured topics"):
-        fewer.check_run(GivenRun(str(bm25_run)))
+    with pytest.raises(InputError, match="7 topics"):
+        fewer.check_run(RunRetriever(str(bm25_run)))
 
 
 # Missing plugins, and the dry run ----------------------------------------------------------------

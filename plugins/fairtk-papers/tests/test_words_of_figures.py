@@ -55,7 +55,7 @@ def of_study():
     settings = ("sequence-with-all", "difference", "ratio", "0.0001", "none", "random-choice")
     return SimpleNamespace(
         settings=SimpleNamespace(cutoff=20),
-        data=SimpleNamespace(target_of=lambda attribute: "relevance+population"),
+        data=SimpleNamespace(target_label=lambda attribute: "relevance+population"),
         table=pd.DataFrame([row(attribute=a, system=s) for a in attributes for s in systems]),
         variations=pd.DataFrame(
             [

@@ -139,9 +139,9 @@ def command(
     from fairtk_papers.fair_qr.systems import with_model
     from fairtk_papers.studies import STORE, collect_warnings
 
-    configuration = QrConfiguration.of(source)
+    configuration = QrConfiguration.from_source(source)
     retrievers = configuration.retrievers or ([{"kind": "bm25"}] if runs else [])
-    configuration = configuration.changed(
+    configuration = configuration.with_changes(
         {
             **given_options("seed"),
             "systems": systems or None,
@@ -154,7 +154,7 @@ def command(
         engine=engine_options(configuration.engine, more),
     )
     with collect_warnings():  # warnings about the data follow the note
-        study = QrStudy.of(with_model(configuration, model, server_settings(more)))
+        study = QrStudy.from_configuration(with_model(configuration, model, server_settings(more)))
         if all(isinstance(side.llm, KeywordRefiner) for side in (study, *study.sides.values())):
             click.echo(NO_MODEL, err=True)
     with contextlib.ExitStack() as stack:
@@ -206,7 +206,7 @@ def _echo_results(results: QrResults, form: str) -> None:
         if table.rows:
             echo_table(table, keys)
             click.echo()
-    for attribute in results.explained:
+    for attribute in results.attributes_with_fair_qr:
         echo_text(change_table(results, attribute).caption.partition(" Rows:")[0])
     if len(results.missing):
         first = results.missing.iloc[0]

@@ -26,7 +26,6 @@ from fairtk.display import (
     svg_text,
 )
 from fairtk.display.tables import cell_text
-from fairtk.errors import InputError
 from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, save_sections
@@ -68,48 +67,47 @@ PAPER = {  # system, attribute ("" where the measure does not depend on groups),
     (FAIR_QR, "geography", FAIRNESS): 0.7661,
 }
 """The known numbers of Table 1 of FAIR-QR (Chen and Fang 2025)."""
-PAPER_CUTOFF, PAPER_ATTRIBUTES = 20, ("gender", "geography")
 
 
 def paper_table(results: QrResults) -> Table:
     """Return the study's numbers next to those of the FAIR-QR paper.
 
-    Only the attributes, cutoffs and systems of the paper have rows.
+    There are rows only for the attributes, cutoff and systems of the paper.
     """
     table, rows = results.table, []
     for (system, paper_attribute, measure), printed in PAPER.items():
         for attribute in dict.fromkeys(table["attribute"]):
             base = attribute.partition(" (")[0]
             part = table[(table["attribute"] == attribute) & (table["system"] == system)]
-            in_paper = results.settings.cutoff == PAPER_CUTOFF and base in PAPER_ATTRIBUTES
+            in_paper = results.settings.cutoff == 20 and base in ("gender", "geography")
             if in_paper and len(part) and paper_attribute in ("", base):
                 value = float(part[measure].iloc[0])
-                target = results.data.target_of(attribute)
+                target = results.data.target_label(attribute)
                 cells = [f"{value:.4f}", f"{printed:.4f}", signed(value - printed)]
                 names = [attribute, target] if paper_attribute else ["", ""]
                 rows.append([*names, system, measure, *cells])
-                if not paper_attribute:  # the same for all attributes
+                if not paper_attribute:  # equal for all attributes
                     break
     caption = (
         f"{results.data.name}, {len(results.data.topics)} topics, next to Table 1 of FAIR-QR "
         "(Chen and Fang 2025). The data differ: the paper uses the 6.5 million articles of TREC "
         "Fair Ranking 2022 and GPT-4o. It does not report the topics, the settings of BM25, the "
-        "kind of nDCG or the exposure model; its target is proportional to relevance. Its numbers "
-        "for geography are inconsistent: .7661 is called the highest AWRF, but BM25 has .7895. The "
-        "table has all numbers of its Table 1 that are known."
+        "kind of nDCG or the exposure model. Its target is proportional to relevance. Its numbers "
+        "for geography are inconsistent: it calls .7661 the highest AWRF, but BM25 has .7895. The "
+        "table has all known numbers of the paper's Table 1."
     )
     heads = ["attribute", "target", "system", "measure", "here", "paper", "difference"]
     return Table(heads, rows, caption)
 
 
 UNKNOWN = "-"
-"""An unknown price or count; 0 is known."""
+"""The mark of an unknown price or count."""
 
 LEVEL = 0.05
 """The corrected p-value below which a difference is marked."""
 INTERVALS = "95 % intervals over topics (Student's t)"
 HIGHER, LOWER = "+", "-"
-"""Marks of values that differ significantly from BM25's."""
+"""Marks of values that are significantly above or below BM25's."""
 
 
 def comparison(results: QrResults) -> Table:
@@ -140,7 +138,7 @@ def comparison(results: QrResults) -> Table:
         f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
         f"{LOWER}: significantly above or below BM25, p < {LEVEL} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
-        f"Queries without a result have the worst value.{results.pairs}{_on_missing(table)}"
+        f"Queries without a result have the worst value.{results.brackets_text}{_on_missing(table)}"
     )
     return Table(["system", *heads], rows, caption)
 
@@ -191,25 +189,26 @@ def control_table(results: QrResults) -> Table:
         rows.append([str(attribute), str(system), str(against), *cells])
     caption = (
         f"Paired differences with {INTERVALS}, {_uncorrected(rows)}, and not tested. "
-        f"{results.data.target_text} {RANDOM} is FAIR-QR's loop with random words from the "
-        "collection, of middle frequency and as many as the model added: its gain over BM25 is "
-        "noise."
+        f"{results.data.target_text} {RANDOM} is FAIR-QR with random words instead of the model's: "
+        "as many as the model added, of medium frequency in the collection. So its gain over BM25 "
+        "does not come from the meaning of words."
     )
     return Table(["attribute", "system", "against", *MEASURES], rows, caption)
 
 
 def drift_table(results: QrResults) -> Table:
-    """Return the drift of systems from BM25's rankings, and their loss in nDCG."""
+    """Return how far systems drift from BM25's rankings, and their loss in nDCG."""
     formats = {"words kept": ".2f", "overlap": ".2f", "AWRF gained": "+.4f", "nDCG lost": "+.4f"}
     formats = {"attribute": "", "system": "", **formats, "lost per gained": ".2f"}
     caption = (
-        f"Against BM25. {results.data.target_text} Words kept: share of the original words in the "
-        f"last kept query. Overlap: share of BM25's top {results.settings.cutoff} in the top. Both "
-        "are over topics with a kept refinement, for systems that refine. Lost per gained: nDCG "
-        "lost per AWRF gained (empty if nothing is gained). There is a warning below "
-        f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} overlap."
+        f"Against BM25. {results.data.target_text} Words kept: the share of the original words "
+        "that are in the final query. Overlap: the share of BM25's top "
+        f"{results.settings.cutoff} that is still in the top. For systems that refine queries, "
+        "both are means over the topics with a kept refinement. Lost per gained: nDCG lost divided "
+        f"by AWRF gained (empty without a gain). Below {LEAST_KEPT:.0%} of the words or "
+        f"{LEAST_OVERLAP:.0%} overlap there is a warning."
     )
-    return Table(list(formats), _rows(results.drift, formats), caption)
+    return Table(list(formats), _format_rows(results.drift, formats), caption)
 
 
 def tuning_table(results: QrResults) -> Table:
@@ -224,10 +223,10 @@ def tuning_table(results: QrResults) -> Table:
         for _, row in results.tuning.iterrows()
     ]
     caption = (
-        f"The settings for each fold: those with the best mean {PRODUCT} on the other folds. "
-        f"{results.data.target_text} Calls: new calls in tuning, without recorded answers."
+        f"The settings of each fold are those with the best mean {PRODUCT} on the other folds. "
+        f"{results.data.target_text} Calls: new calls during tuning, without recorded answers."
     )
-    heads = ["attribute", "system", "fold", "settings", f"{PRODUCT}", "topics", "seconds"]
+    heads = ["attribute", "system", "fold", "settings", PRODUCT, "topics", "seconds"]
     return Table([*heads, "calls"], rows, caption)
 
 
@@ -235,25 +234,25 @@ def iteration_table(results: QrResults) -> Table:
     """Return the number of refinements in the main comparison."""
     formats = dict.fromkeys(("attribute", "system", "count"), "") | {"mean": ".2f"}
     formats |= dict.fromkeys(("25%", "50%", "75%", "largest"), "g")
-    rows = _rows(results.iterations.query("variation == ''"), formats)
+    rows = _format_rows(results.iterations.query("variation == ''"), formats)
     heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
     caption = (
-        "Refinements per query: asked (requested from the model) and kept. The paper has a mean of "
-        "2 and a 75th percentile of 4."
+        "Refinements per query: asked (requested from the model) and kept. The paper reports a "
+        "mean of 2 and a 75th percentile of 4."
     )
     return Table(heads, rows, caption)
 
 
 def cost_table(results: QrResults) -> Table:
-    """Return the costs of a query: calls, tokens, price and seconds."""
+    """Return the mean cost of a query: calls, tokens, price and seconds."""
     formats = {"attribute": "", "system": "", "calls": ".2f", "prompt_tokens": ".1f"}
     formats |= {"completion_tokens": ".1f", "price": ".6f", "model seconds": ".3f"}
     formats |= {"own seconds": ".3f", "training seconds": ".1f"}
-    rows = _rows(results.costs.query("variation == ''"), formats, UNKNOWN)
+    rows = _format_rows(results.costs.query("variation == ''"), formats, UNKNOWN)
     caption = (
-        "Means per query. Model s: sum of the waits for the model when it answered. Own s: "
-        "retrieval, reranking and exposure, with queries in parallel. Training s: total of all "
-        f"folds, with indexing. {UNKNOWN}: unknown."
+        "Means per query. Model s: seconds of waiting for the model when its answers were "
+        "recorded. Own s: seconds of retrieval, reranking and exposure, with queries in parallel. "
+        f"Training s: total seconds of all folds, with indexing. {UNKNOWN}: unknown."
     )
     heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
     heads += ["model s", "own s", "training s"]
@@ -261,7 +260,7 @@ def cost_table(results: QrResults) -> Table:
 
 
 def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
-    """Return the topics with the largest losses and gains of the product under FAIR-QR, and why."""
+    """Return the topics where FAIR-QR loses or gains most in the product, with reasons."""
     frame = results.changes(attribute)
     extremes = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
     rows = [
@@ -280,7 +279,7 @@ def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
         f"{up} of {len(frame)} topics and decreases for {down}. Its mean change, "
         f"{frame[PRODUCT].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
         f"{frame['by nDCG'].mean():+.4f} by nDCG. Rows: the largest losses and gains. Groups in "
-        "parentheses were requested, but the refinement was not kept."
+        "parentheses: the refinement for them was not kept."
     )
     heads = ["qid", "query", *MEASURES, "by AWRF", "by nDCG", "requested groups", "end of the loop"]
     return Table(heads, rows, caption)
@@ -293,12 +292,12 @@ def _uncorrected(rows: list[list[str]]) -> str:
 
 def _with_target(results: QrResults, attribute: str) -> str:
     """Return an attribute with its target, unless its name has it: ``gender (target uniform)``."""
-    target = results.data.target_of(attribute)
+    target = results.data.target_label(attribute)
     return attribute if attribute.endswith(f"({target})") else f"{attribute} (target {target})"
 
 
 def _mean(row: Any, measure: str) -> str:
-    """Return a mean with its mark, or both means without a mark if queries are missing."""
+    """Return a mean with its mark; if queries are missing, two means without a mark."""
     if not row["missing"]:
         return f"{row[measure]:.4f}{_mark(row, measure)}"
     answered = row[f"{measure} answered"]
@@ -314,8 +313,8 @@ def _on_missing(table: pd.DataFrame) -> str:
     if table.empty or not table["missing"].any():
         return ""
     return (
-        " In parentheses, if queries are missing: the mean over the queries with a result. These "
-        "have no mark, since the test would compare failed calls."
+        " If queries are missing, the mean over the queries with a result is in parentheses, and "
+        "there is no mark, because the test would compare failed calls."
     )
 
 
@@ -325,8 +324,10 @@ def _mark(row: Any, measure: str) -> str:
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 
 
-def _rows(frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = "") -> list[list[str]]:
-    """Return some columns as formatted rows."""
+def _format_rows(
+    frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = ""
+) -> list[list[str]]:
+    """Return the columns of a frame that have a format, as rows of strings."""
     return [
         [undefined if value != value else format(value, formats[name]) for name, value in row]
         for row in (row.items() for _, row in frame[list(formats)].iterrows())
@@ -334,7 +335,7 @@ def _rows(frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = "") 
 
 
 def latex(table: Table) -> str:
-    """Return a table in LaTeX, with multiplication signs in measures."""
+    """Return a table in LaTeX, with a multiplication sign in the name of the product."""
     return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
 
 
@@ -365,22 +366,22 @@ _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), PRODUCT: ("^", ":")}
 
 
 def plot_trade_off(results: QrResults) -> Any:
-    """Plot relevance against fairness of each system, one panel per attribute."""
+    """Plot fairness against relevance of each system, with one panel per attribute."""
     table = results.table
     columns = 2 * table["attribute"].nunique()  # of the legend
     height = 3.9 + 0.2 * math.ceil(table["system"].nunique() / columns)
     figure, panels = _panels(results, table, (5.2, height), share=False)
     for axis, _, rows in panels:
-        _curves_of_equal_product(axis, rows)
+        _draw_equal_product(axis, rows)
         # one mark per system, one color per model and retriever
         names = [name.removesuffix(TUNED).partition(" [") for name in rows["system"]]
         marks = list(dict.fromkeys(kind for kind, _, _ in names))
-        others = list(dict.fromkeys(pair for _, _, pair in names if pair))
+        pair_names = list(dict.fromkeys(pair for _, _, pair in names if pair))
         points = []
         for (kind, _, pair), (_, row) in zip(names, rows.iterrows(), strict=True):
             color = COLORS[FAIRNESS] if kind.startswith("fair-qr") else GRAY
             if pair:
-                color = _OTHERS[others.index(pair) % len(_OTHERS)]
+                color = _OTHERS[pair_names.index(pair) % len(_OTHERS)]
             if row["system"] == BM25:
                 color = BLACK
             look = SeriesStyle(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
@@ -392,23 +393,17 @@ def plot_trade_off(results: QrResults) -> Any:
         labels = (f"{name}@{results.settings.cutoff} ({better})" for name, better in heads)
         draw_trade_off(axis, points, *labels)
     title = "Means with intervals over topics; thin curve: the product of BM25's means"
-    return _titled(figure, title, columns)
+    return _add_title_and_legend(figure, title, columns)
 
 
 def plot_variation(results: QrResults, name: str) -> Any:
-    """Plot the measures against one setting of FAIR-QR, one panel per attribute.
+    """Plot the measures against one setting of FAIR-QR, with one panel per attribute.
 
     Args:
         results: the study.
-        name: the setting, e.g. ``"max_iterations"``.
-
-    Raises:
-        InputError: the study has no variations of the setting.
+        name: a varied setting, e.g. ``"max_iterations"``.
     """
-    table = results.variations
-    rows = table[table["variation"] == name] if len(table) else table
-    if rows.empty:
-        raise InputError(f"missing variations of {name!r} in the study")
+    rows = results.variations[results.variations["variation"] == name]
     figure, panels = _panels(results, rows, (4.8, 3.8))
     for axis, attribute, part in panels:
         is_base = (results.table["attribute"] == attribute) & (results.table["system"] == BM25)
@@ -434,15 +429,14 @@ def plot_variation(results: QrResults, name: str) -> Any:
                 tick.set_pad(17)
         axis.set_xlabel(name.replace("_", " "))
     figure.axes[0].set_ylabel("mean over topics")
-    return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)
+    return _add_title_and_legend(
+        figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3
+    )
 
 
 def plot_iterations(results: QrResults) -> Any:
-    """Plot a histogram of refinements per topic, one panel per attribute."""
-    traces = _loops(results)
-    if traces.empty:
-        raise InputError("missing traces of FAIR-QR in the study")
-    figure, panels = _panels(results, traces, (4.0, 3.2))
+    """Plot histograms of refinements per topic, with one panel per attribute."""
+    figure, panels = _panels(results, _main_traces(results), (4.0, 3.2))
     for axis, _, rows in panels:
         later = rows["iteration"] > 0
         counts = {
@@ -464,12 +458,12 @@ def plot_iterations(results: QrResults) -> Any:
 def _panels(
     results: QrResults, frame: pd.DataFrame, size: tuple[float, float], share: bool = True
 ) -> tuple[Any, list[tuple[Any, str, pd.DataFrame]]]:
-    """Return a figure, and a panel with rows for each attribute.
+    """Return a figure and its panels, each with an attribute and the attribute's rows.
 
     Args:
         results: the study.
         frame: a frame with ``attribute``.
-        size: the size of a panel, in inches.
+        size: the size of a panel in inches.
         share: whether panels share the vertical axis.
     """
     parts = list(frame.groupby("attribute", sort=False))
@@ -482,8 +476,8 @@ def _panels(
     return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
 
 
-def _titled(figure: Any, title: str, columns: int) -> Any:
-    """Add a title, and one legend below the panels."""
+def _add_title_and_legend(figure: Any, title: str, columns: int) -> Any:
+    """Add a title and a legend for all panels to a figure, and return it."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small",
                   frameon=False)  # fmt: skip
@@ -497,7 +491,7 @@ def _ends(row: pd.Series, measure: str) -> Any:
     return np.maximum(ends, 0.0) if np.isfinite(ends).all() else None
 
 
-def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
+def _draw_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     """Draw the curve where the product of means equals that of BM25."""
     base = rows[rows["system"] == BM25].iloc[0]
     x = np.linspace(rows[NDCG].min() * 0.97, rows[NDCG].max() * 1.03, 60)
@@ -510,37 +504,32 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
         axis.set_ylim(low - margin, min(high + margin, 1.005))
 
 
-PAGES = "pages"
-"""The subfolder with one folder per attribute."""
-
-
 FRAMES = (
     *("table", "variations", "tuning", "controls", "drift", "per_query", "rankings", "traces"),
     *("iterations", "costs", "missing"),
 )
-_TRACES = 2
 _LABELS = (
-    "Groups are labels of documents from a knowledge base or rules: coarse, often missing, "
-    "sometimes wrong. The numbers measure how close exposure is to one target. They do not "
-    "describe people, or say that the target is right. The targets 'relevance' (the groups' shares "
-    "of a topic's relevant documents, as in the FAIR-QR paper) and 'relevance+population' (these "
-    "shares averaged with the population's, as in TREC 2022) depend on relevance judgments, so "
-    "systems that read the target (FAIR-QR and FA*IR at retrieval time) use an oracle. The best "
-    "system can depend on the target."
+    "Groups are labels of documents from a knowledge base or from rules. They are coarse, often "
+    "missing and sometimes wrong. The numbers measure how close exposure is to one target. They do "
+    "not describe people, and they do not show that the target is right. The target 'relevance' "
+    "has the groups' shares of a topic's relevant documents, as in the FAIR-QR paper; "
+    "'relevance+population' averages them with the population's shares, as in TREC 2022. Both "
+    "depend on relevance judgments, so FAIR-QR and FA*IR, which read the target at retrieval time, "
+    "are oracles. The best system can depend on the target."
 )
 _TRACE = (
-    "Iterations of a topic's loop. Above: divergence, AWRF and nDCG. Below: each group's share of "
-    "exposure, and its target as a thin line. Hollow marks: refinements that were not kept. The "
-    "table above has the requested groups and the end of the loop."
+    "The iterations of a topic's loop. Top: divergence, AWRF and nDCG. Bottom: each group's share "
+    "of exposure, with its target as a thin line. Hollow marks: refinements that were not kept. "
+    "The table above has the requested groups and the end of the loop."
 )
 _RULES = (
-    "adds terms from a table. If the labels of the collection come from rules on words, the terms "
-    "match these rules, so the results say more about the rules than about refinement."
+    "adds terms from a table. If the groups of the documents were assigned by rules on words, the "
+    "terms match these rules, and the results say more about the rules than about refinement."
 )
 
 
 class Picture(NamedTuple):
-    """A figure: file name, caption and SVG."""
+    """A figure that was written: file name, caption and SVG."""
 
     file: str
     caption: str
@@ -548,9 +537,9 @@ class Picture(NamedTuple):
 
 
 def write_report(results: QrResults, folder: Path, command: str | None = None) -> Path:
-    """Write all files; see `QrResults.save`."""
+    """Write all files, as described in `QrResults.save`."""
     folder.mkdir(parents=True, exist_ok=True)
-    frames = {name: _targeted(results, getattr(results, name)) for name in FRAMES}
+    frames = {name: _with_target_names(results, getattr(results, name)) for name in FRAMES}
     for name, frame in frames.items():
         write_parquet(frame, folder / f"{name}.parquet")
     for name in ("table", "variations", "per_query"):
@@ -564,12 +553,12 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _images(pictures.get(name, []))
     for attribute in results.data.attributes:
-        part, saved = results.of_attribute(attribute), folder / PAGES / file_name(attribute)
+        part, saved = results.for_attribute(attribute), folder / "pages" / file_name(attribute)
         page = part.as_experiment(attribute)
         page.config |= {} if command is None else {"command": command}
         page.save(saved)
         save_sections(saved, _sections(part, attribute, pictures.get(f"why {attribute}", [])))
-    for attribute in results.explained:
+    for attribute in results.attributes_with_fair_qr:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
         parts += _images(pictures.get(f"why {attribute}", []))
@@ -579,18 +568,18 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
     return report
 
 
-def _targeted(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
-    """Add a column with the name of the target after ``attribute``."""
+def _with_target_names(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the name of the target after ``attribute``, if it has that column."""
     if "attribute" not in frame or frame.empty:
         return frame
     frame = frame.copy()
     column = list(frame.columns).index("attribute") + 1
-    frame.insert(column, "target", frame["attribute"].map(results.data.target_of))
+    frame.insert(column, "target", frame["attribute"].map(results.data.target_label))
     return frame
 
 
 _ON_TOP = ("comparison", "intervals")
-"""Tables that the page of an attribute has in its first sections."""
+"""The tables whose content the page of an attribute shows at the top, in its own form."""
 
 
 def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> list[Section]:
@@ -601,19 +590,19 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
         attribute: the attribute.
         traces: figures of topics.
     """
-    notes = filter(None, (*_no_model(results), results.pairs.strip(), _LABELS))
+    notes = filter(None, (*_no_model(results), results.brackets_text.strip(), _LABELS))
     sections = [Section("Groups and targets", tuple(notes))]
     figures: dict[str, list[tuple[str, Any]]] = {}
-    for table_name, _, caption, figure in _figures(results, attribute):
+    for table_name, _, caption, figure in _figures(results, is_page=True):
         figures.setdefault(table_name, []).append((caption, figure))
     for name, table in all_tables(results).items():
         if name in _ON_TOP:
             continue
-        sections.append(Section(TITLES[name], table=_of_one(table, attribute)))
+        sections.append(Section(TITLES[name], table=_page_table(table, attribute)))
         for caption, figure in figures.get(name, []):
             words = f"{caption}; the table above has the numbers."
             sections.append(Section(caption, figure=svg_text(figure), alternative=words))
-    if attribute in results.explained:
+    if attribute in results.attributes_with_fair_qr:
         sections.append(Section("Largest changes", table=change_table(results, attribute)))
         for picture in traces:
             title = f"Iterations of {picture.caption}"
@@ -621,47 +610,47 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
     return sections
 
 
-def _of_one(table: Table, attribute: str) -> Table:
-    """Return a table of one attribute without its name."""
+def _page_table(table: Table, attribute: str) -> Table:
+    """Return a table of one attribute without the attribute's name."""
     columns = [i for i, head in enumerate(table.columns) if head != "attribute"]
     heads = [table.columns[i].removeprefix(f"{attribute} ") for i in columns]
     return Table(heads, [[row[i] for i in columns] for row in table.rows], table.caption)
 
 
-def _figures(results: QrResults, page: str = "") -> Iterator[tuple[str, str, str, Any]]:
-    """Yield figures, each with its table, file name and caption; those of a page if it is named."""
-    if not page:
+def _figures(results: QrResults, is_page: bool = False) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield table, file name, caption and figure of each figure; on pages without the first."""
+    if not is_page:
         yield "comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results)
     varied = results.variations
     for name in dict.fromkeys(varied["variation"]) if len(varied) else ():
         yield "variations", name, f"FAIR-QR by {name}", plot_variation(results, name)
-    if len(_loops(results)):
+    if len(_main_traces(results)):
         yield "iterations", "iterations", "Refinements per topic", plot_iterations(results)
 
 
-def _loops(results: QrResults) -> pd.DataFrame:
-    """Return the traces of FAIR-QR without variations."""
+def _main_traces(results: QrResults) -> pd.DataFrame:
+    """Return the traces of FAIR-QR in the main comparison."""
     traces = results.traces
     return traces[(traces["system"] == FAIR_QR) & (traces["variation"] == "")]
 
 
 def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
-    """Write the figures and return them by table."""
+    """Write the figures, and return them by table."""
     pictures: dict[str, list[Picture]] = {}
 
     def write(table: str, name: str, caption: str, figure: Any) -> None:
         write_pictures(figure, folder, name, "png", "pdf")
-        figure.set_layout_engine("none")  # keeps the layout, which is slow to compute
+        figure.set_layout_engine("none")  # the layout is slow to compute
         pictures.setdefault(table, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
 
     for figure in _figures(results):
         write(*figure)
-    main = _loops(results)
+    main = _main_traces(results)
     for attribute in dict.fromkeys(main["attribute"]):
         rows = main[main["attribute"] == attribute].drop(
             columns=["attribute", "system", "variation", "setting"]
         )
-        # drops the groups of other attributes
+        # the columns of other attributes' groups are empty
         rows = rows.drop(
             columns=[c for c in rows if c.startswith("share:") and rows[c].isna().all()]
         )
@@ -674,17 +663,17 @@ def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
 
 def _extreme_topics(results: QrResults, attribute: str, rows: pd.DataFrame) -> list[str]:
     """Return the refined topics with the largest loss and the largest gain."""
-    refined = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
-    order = [qid for qid in results.changes(attribute)["qid"] if qid in refined]
-    return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
+    refined_qids = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
+    order = [qid for qid in results.changes(attribute)["qid"] if qid in refined_qids]
+    return list(dict.fromkeys([*order[:1], *order[-1:]]))
 
 
 def _no_model(results: QrResults) -> list[str]:
     """Return a note on `KeywordRefiner` if it is one of the models."""
-    is_table = [isinstance(model, KeywordRefiner) for model in results.models.values()]
-    if not any(is_table):
+    uses_rules = [isinstance(model, KeywordRefiner) for model in results.models.values()]
+    if not any(uses_rules):
         return []
-    if all(is_table):
+    if all(uses_rules):
         return [f"No language model is used: KeywordRefiner {_RULES}"]
     return [f"KeywordRefiner is not a language model: it {_RULES}"]
 
@@ -694,7 +683,7 @@ def _about(results: QrResults) -> str:
     facts = (
         f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
         f"{results.data.target_text} Model: {'; '.join(map(cell_text, models))}. Settings and "
-        f"versions: study.json.{results.pairs}"
+        f"versions: study.json.{results.brackets_text}"
     )
     return " ".join([*_no_model(results), facts])
 
@@ -716,7 +705,7 @@ def _missing(frame: pd.DataFrame) -> list[str]:
         for (attribute, qid, reason), names in systems.items()
     ]
     lines = [f"- {cell_text(line)}" for line in lines]
-    head = "Queries without a result, which have the worst value in every table:"
+    head = "Queries without a result have the worst value in all tables:"
     return ["## Missing", "", head, "", *lines, ""]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -34,15 +34,15 @@ from fairtk_papers.studies import (
     TABLE,
     TABLES,
     Configuration,
-    GivenRun,
     Kinds,
-    labels_of,
+    RunRetriever,
+    read_labels,
     resolve_path,
 )
 
 UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
 TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
-"""The named targets; other strings are paths."""
+"""The targets with a name; other strings are paths."""
 SHARES, GIVEN = "shares", "given"
 
 
@@ -55,35 +55,35 @@ def further_targets(
     """Return the attributes with further targets.
 
     Args:
-        targets: one target or a list, by attribute; see `study_target`.
+        targets: one target or a list of targets by attribute; see `study_target`.
         attributes: groups and the default target, by name.
         names: the name of the default target, by attribute.
         qrels: the labels.
 
     Returns:
         A dict from names such as ``"gender (uniform)"`` to the name of the target, the groups and
-        the target. The default target is not added again.
+        the target. The default target is omitted.
 
     Raises:
         NotFoundError: an attribute is unknown.
-        ParameterError: an attribute has duplicate targets, or no background.
+        ParameterError: an attribute has duplicate targets, or no background population.
         InputError: a target is invalid, or has groups that no document has.
     """
     further = {}
-    for attribute, one_or_several in (targets or {}).items():
+    for attribute, attribute_targets in (targets or {}).items():
         if attribute not in attributes:
             raise NotFoundError("[targets] attribute", attribute, attributes)
         groups = attributes[attribute][0]
-        several = isinstance(one_or_several, list | tuple)
-        seen: list[str] = []
-        for target in one_or_several if several else [one_or_several]:
+        is_list = isinstance(attribute_targets, list | tuple)
+        previous: set[str] = set()
+        for target in attribute_targets if is_list else [attribute_targets]:
             name = target_name(target)
-            if name in seen or (name in TARGETS and target != name):
+            if name in previous or (name in TARGETS and target != name):
                 raise ParameterError(
                     f"[targets]: duplicate target {name!r} of {attribute!r}; rename the file, or "
                     "remove one"
                 )
-            seen.append(name)
+            previous.add(name)
             if name == names[attribute]:
                 continue
             goal = study_target(target, groups, attribute, qrels)
@@ -92,7 +92,7 @@ def further_targets(
 
 
 def target_name(target: Any) -> str:
-    """Return the name of a target: that of `TARGETS`, ``"shares"``, or the stem of its file."""
+    """Return the name of a target: one of `TARGETS`, ``"shares"``, or the stem of its file."""
     if isinstance(target, Target):
         return GIVEN
     if isinstance(target, Mapping):
@@ -114,7 +114,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
         qrels: the labels.
 
     Raises:
-        ParameterError: the target is ``"relevance+population"``, but there is no background.
+        ParameterError: the target is ``"relevance+population"``, but the attribute has no
+            background population.
         InputError: the target is invalid, or has groups that no document has.
     """
     if isinstance(target, Target):
@@ -123,7 +124,7 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
         return Target.uniform(groups, unknown=False)
     if target == RELEVANCE:
         return Target.from_qrels(qrels, groups)
-    if target == WITH_POPULATION:  # with a background it is the default
+    if target == WITH_POPULATION:  # the default of attributes with a background
         raise ParameterError(
             f"[targets]: {WITH_POPULATION!r} is not supported for {name!r} without a background "
             f"population; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
@@ -142,7 +143,7 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
 
 
 class Texts(FairTransformer):
-    """R -> R: add ``text``, the ``default_text()`` of ir_datasets, which includes the title.
+    """R -> R: add ``text``, which is the ``default_text()`` of ir_datasets and has the title.
 
     Args:
         dataset: an ``ir_datasets.Dataset`` with documents.
@@ -180,7 +181,7 @@ class Texts(FairTransformer):
 
 
 GEOGRAPHY = {"geography": "sub-geo"}
-"""Attributes of the paper with another name in the track."""
+"""The track's names of attributes of the paper, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -193,10 +194,10 @@ class QrData:
         attributes: groups and target by name.
         documents: returns an iterator over all documents: mappings with ``docno`` and ``text``.
         texts: R -> R: adds ``text``.
-        collection: a digest of the collection or of its name.
+        collection: a digest or another identifier of the collection.
         name: the name of the data in tables.
-        targets: the name of each attribute's target in tables, by default ``"given"``.
-        unjudged: topics without a relevant document, which are excluded.
+        targets: the name of each attribute's target in tables; the default is ``"given"``.
+        unjudged: the topics without a relevant document, which are excluded.
     """
 
     topics: pd.DataFrame
@@ -210,7 +211,7 @@ class QrData:
     unjudged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the frames; exclude topics without a relevant document."""
+        """Check the frames, and exclude topics without a relevant document."""
         require_columns(self.topics, [QID, QUERY], "the study's topics")
         require_columns(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
         topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
@@ -244,19 +245,19 @@ class QrData:
                     f"the study's attribute {name!r} must have at least one document with a group"
                 )
 
-    def target_of(self, attribute: str) -> str:
+    def target_label(self, attribute: str) -> str:
         """Return the name of an attribute's target."""
         return self.targets.get(attribute, GIVEN)
 
     @property
     def target_text(self) -> str:
         """The targets as a sentence, for captions."""
-        names = {attribute: self.target_of(attribute) for attribute in self.attributes}
+        names = {attribute: self.target_label(attribute) for attribute in self.attributes}
         if len(set(names.values())) == 1:
             return f"Target: {next(iter(names.values()))}."
         return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
 
-    def check_run(self, run: GivenRun) -> None:
+    def check_run(self, run: RunRetriever) -> None:
         """Raise an `InputError` if a run has topics or documents that are not in the data."""
         run.check_topics(self.topics[QID], self.unjudged)
         try:
@@ -284,23 +285,25 @@ def from_trec_fair(
 ) -> QrData:
     """Return the data of TREC Fair Ranking 2022 or 2021.
 
-    The default target of a dimension with a background (gender and regions) is that of the track,
-    ``"relevance+population"``: the groups' shares of the relevant articles, whose known part is
-    averaged with the background. Without a background it is that of the paper, ``"relevance"``:
-    the shares alone. Both depend on judgments; `target` adds further targets.
+    The default target of a dimension with a background population (gender and regions) is that of
+    the track, ``"relevance+population"``: the groups' shares of the relevant articles, whose known
+    part is averaged with the population's shares. Without a background the default is that of the
+    paper, ``"relevance"``: the shares of the relevant articles alone. Both depend on relevance
+    judgments.
 
     Args:
         source: a folder with the files of 2022, or a dataset id
             (``"trec-fair/2022/train/keywords"``, ``"trec-fair/2021/eval"``).
-        attributes: dimensions of the track, crossed ones joined by ``*``; ``geography`` is its
-            ``sub-geo``. The default is gender and geography, for 2021 geography only.
+        attributes: dimensions of the track, or several crossed with ``*``. ``geography`` is the
+            track's ``sub-geo``. The default is gender and geography, for 2021 only geography.
         split: the topics of a folder: ``"train"`` or ``"eval"``.
         query: the field of the topics to use as query: ``query`` (keywords), ``title`` or
             ``title_keywords``.
-        keywords: a file with the keywords of topics without keywords.
-        target: further targets, one or a list by attribute; see `study_target`. Each adds an
-            attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
-            ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
+        keywords: a file with keywords, for topics without keywords.
+        target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``, shares
+            by group, a file, or a `fairtk.Target`. Each adds an attribute to the study, such as
+            ``"gender (relevance)"``, ``"gender (uniform)"``, ``"gender (shares)"`` or ``"gender
+            (FILE STEM)"``.
 
     Raises:
         NotFoundError: a dimension, split or field is unknown.
@@ -320,14 +323,15 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
-    qrels = labels_of(dataset)
-    of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
-    topics, goals, names, collection = of_track(dataset, attributes, query)
+    qrels = read_labels(dataset)
+    is_2021 = trec_fair.is_2021(dataset)
+    read = _read_2021 if is_2021 else _read_2022
+    topics, goals, names, collection = read(dataset, attributes, query)
     for attribute, (name, groups, goal) in further_targets(target, goals, names, qrels).items():
         goals[attribute], names[attribute] = (groups, goal), name
     return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
-        qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,
+        qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if is_2021 else qrels,
         goals,
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
@@ -338,10 +342,10 @@ def from_trec_fair(
 
 
 Parts = tuple[list[Any], dict[str, tuple[Groups, Target]], dict[str, str], Any]
-"""Topics, groups and target by attribute, names of the targets, identity of the collection."""
+"""Topics; groups and target by attribute; names of the targets; identity of the collection."""
 
 
-def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
+def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
     from fairtk.datasets.trec_fair.metadata import backgrounds
 
@@ -357,11 +361,11 @@ def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
         names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
-    # a digest of 7.7 GB takes minutes; name, size and time are enough
+    # name, size and time identify it; a digest of 7.7 GB would take minutes
     return topics, goals, names, [corpus.name, state.st_size, state.st_mtime_ns]
 
 
-def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
+def _read_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
 
     for name in attributes or ():
@@ -388,16 +392,16 @@ class Setting:
     Attributes:
         attribute: the attribute, e.g. ``"gender"``.
         groups: the groups of the documents.
-        target: the target exposure of the groups for each topic. It depends on relevance
-            judgments, so a system that reads it at retrieval time uses an oracle.
-        retriever: Q -> R: BM25, much deeper than `candidates`, without texts.
+        target: the target exposure of the groups for each topic. It can depend on relevance
+            judgments; then a system that reads it at retrieval time is an oracle.
+        retriever: Q -> R: BM25, with many more documents than `candidates`, without texts.
         texts: R -> R: adds the column ``text``.
         documents: returns an iterator over all documents: mappings with ``docno`` and ``text``.
         collection: a digest of the collection, for names of derived files.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to measure.
         candidates: the number of documents to rerank.
         seed: the seed of all random choices.
-        folder: a folder for files that later runs reuse, such as an index.
+        folder: a folder for files that later runs can reuse, such as an index.
         options: the settings of the system in the study's configuration.
     """
 
@@ -415,10 +419,8 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-NDCG = ("TREC", "trec_eval")
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
-OF_BM25 = ("num_results", "k1", "b", "threads")
-"""Settings of BM25, which tuning can also change inside FAIR-QR."""
+BM25_SETTINGS = ("num_results", "k1", "b", "threads")
+"""The settings of BM25, which FAIR-QR can tune, too."""
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
     *("smoothing", "prompt", "unlabeled", "split"),
@@ -426,10 +428,10 @@ VARIED = (
 
 
 def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
-    """Raise a `NotFoundError` if a setting is not one of BM25's."""
+    """Raise a `NotFoundError` if BM25 does not have a setting."""
     for name in options:
-        if name not in OF_BM25:
-            raise NotFoundError(f"{owner} setting", name, OF_BM25)
+        if name not in BM25_SETTINGS:
+            raise NotFoundError(f"setting of {owner}", name, BM25_SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -438,7 +440,7 @@ class QrSettings:
 
     Attributes:
         systems: the names of the systems; empty for all.
-        cutoff: the ranks to measure; 20 in the paper.
+        cutoff: the number of ranks to measure, 20 in the paper.
         candidates: the number of BM25's documents to rerank.
         folds: the number of folds of the topics, for training and tuning.
         seed: the seed of folds and training.
@@ -447,13 +449,14 @@ class QrSettings:
         correction: of p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
             ``"fdr_bh"`` (Benjamini-Hochberg) or ``"none"``.
         bm25: settings of `fairtk.transformers.CollectionBM25`.
-        fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
-            reads ``k`` and ``pool`` from `options`.
-        variations: values of FAIR-QR's settings to run one at a time; see `VARIED`.
+        fair_qr: settings of `fairtk.FairQR`, for all systems that refine queries. Re-ranking by
+            exposure reads ``k`` and ``pool`` from `options`.
+        variations: lists of values for settings of FAIR-QR, which is run with one of them changed
+            at a time.
         options: settings of the other systems, by name.
-        tuning: grids of settings by system (one or a list). The best settings by the product on
-            the other folds are used for each fold (`fairtk.tune`). `None` for the default grids
-            of all systems, empty for no tuning.
+        tuning: grids of settings by system, one or a list. Each fold is ranked with the settings
+            that have the best product on the other folds (`fairtk.tune`). `None` for the default
+            grids of all systems, empty for no tuning.
     """
 
     systems: tuple[str, ...] = ()
@@ -479,7 +482,7 @@ class QrSettings:
     tuning: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Check the values as far as possible without the data."""
+        """Check the values that do not depend on the data."""
         if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
             raise ParameterError(
                 f"the study: systems must be a list of names, got {self.systems!r}"
@@ -494,8 +497,9 @@ class QrSettings:
                 f"got {self.candidates}"
             )
         check_bm25(self.bm25)
-        for name, choices in (("ndcg", NDCG), ("correction", CORRECTIONS)):
-            checks.choice(name, getattr(self, name), choices, "the study")
+        checks.choice("ndcg", self.ndcg, ("TREC", "trec_eval"), "the study")
+        corrections = ("holm", "bonferroni", "fdr_bh", "none")
+        checks.choice("correction", self.correction, corrections, "the study")
         for name, values in self.variations.items():
             if name not in VARIED:
                 raise NotFoundError("variation", name, VARIED)
@@ -503,17 +507,6 @@ class QrSettings:
                 raise ParameterError(
                     f"the study: variations of {name} must be a list, got {values!r}"
                 )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return asdict(self)
-
-    def check_folds(self, topics: int) -> None:
-        """Raise a `ParameterError` if there are more folds than topics."""
-        if topics < self.folds != QrSettings.folds:  # the default is reduced to fit
-            raise ParameterError(
-                f"the study: folds must be at most the number of topics, {topics}, got {self.folds}"
-            )
 
 
 def _targets(table: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
@@ -540,8 +533,9 @@ class QrConfiguration(Configuration):
     """The configuration of the FAIR-QR study.
 
     `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords`` and
-    ``targets`` (further targets, by attribute). A model is a table with ``backend`` and settings, a
-    retriever a table with ``kind`` and settings; a ``name`` is required if there are several.
+    ``targets`` (further targets by attribute). A model is a table with ``backend`` and settings, a
+    retriever a table with ``kind`` or ``run`` and settings. Several models or retrievers require
+    unique names: ``name``, by default the model or the kind.
     """
 
     settings: QrSettings = field(default_factory=QrSettings)

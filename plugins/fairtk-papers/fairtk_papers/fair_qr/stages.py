@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
-"""The record of tuning for a fold; ``calls`` are newly recorded answers."""
+"""The columns of a fold's tuning; ``calls`` is the number of new answers."""
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 _VARYING = re.compile(r"'[^']*'|\d+")
 
@@ -39,18 +39,19 @@ _VARYING = re.compile(r"'[^']*'|\d+")
 class StudySystem(FairTransformer):
     """A system of the study for one attribute: Q -> R, with a note for each query.
 
-    A note has ``seconds`` of the query and ``waited``, the part spent waiting for the model;
-    ``training``, the seconds of training, indexing or tuning, and ``chosen``, the tuned settings,
-    both at the first query after it; ``warnings``; and the rows of the ``trace``.
+    A note has the ``seconds`` of the query, and ``waited``, the part of them spent waiting for the
+    model; ``warnings``; and the rows of the ``trace``. The note of the first query after training,
+    indexing or tuning also has ``training``, the seconds it took, and ``chosen``, the tuned
+    settings.
 
-    For each fold of the topics, a trained or tuned system is built again on the topics of the other
-    folds. It is kept until a topic of another fold comes.
+    A trained or tuned system is built for each fold on the topics of the other folds, and is used
+    until a topic of another fold follows.
 
     Args:
         study: the study.
         cell: the system.
         llm: the model behind a ledger, for systems that call a model.
-        alias: the cell in tables and errors; `None` for `cell`.
+        alias: the cell with its name in tables and errors; `None` for `cell`.
 
     Attributes:
         missing: the queries of the last call without a result: ``qid``, ``reason``.
@@ -72,7 +73,7 @@ class StudySystem(FairTransformer):
         self._fold: int | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the inputs of the results."""
+        """Return the inputs that determine the results."""
         return self.study.identity(self.cell)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +87,7 @@ class StudySystem(FairTransformer):
         runs: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
-        with naming(self.alias), warnings.catch_warnings(record=True) as records:
+        with name_errors(self.alias), warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             for fold, topics in self._by_fold(inp):
                 training, choice = self._prepare(fold)
@@ -110,7 +111,7 @@ class StudySystem(FairTransformer):
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         texts = [str(w.message) for w in records if issubclass(w.category, FairtkWarning)]
-        # the store has the missing queries, which the next run may complete
+        # the store has the missing queries, and the next run may complete them
         texts = [text for text in texts if "have no result" not in text]
         for note in notes.values():
             note["warnings"] = texts
@@ -121,14 +122,14 @@ class StudySystem(FairTransformer):
     # Parts ------------------------------------------------------------------------------------
 
     def _by_fold(self, topics: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
-        if not self.study.folded(self.cell):
+        if not self.study.has_folds(self.cell):
             yield None, topics
             return
         for fold, part in topics.groupby(topics[QID].map(self.study.folds), sort=False):
             yield int(str(fold)), part
 
     def _prepare(self, fold: int | None) -> tuple[float, dict[str, Any] | None]:
-        """Build the system for a fold if necessary; return the seconds and the tuned settings."""
+        """Build the system for a fold if necessary; return the seconds and any tuned settings."""
         if self._system is not None and fold == self._fold:
             return 0.0, None
         study, cell, choice = self.study, self.cell, None
@@ -137,15 +138,20 @@ class StudySystem(FairTransformer):
             assert fold is not None  # tuned systems have folds
             calls = len(self.llm.ledger)
             best = self._tuner.choose(fold)
-            self._system = None  # free the last fold's system first
+            self._system = None  # frees the system of the last fold
             self._system = self._tuner.made(best.settings, fold)
-            values = (best.fold, json.dumps(plain(best.settings)), best.value, best.topics)
-            row = (*values, best.seconds, len(self.llm.ledger) - calls)
-            choice = dict(zip(CHOSEN, row, strict=True))
+            choice = {
+                "fold": best.fold,
+                "settings": json.dumps(plain(best.settings)),
+                "value": best.value,
+                "topics": best.topics,
+                "seconds": best.seconds,
+                "calls": len(self.llm.ledger) - calls,
+            }
         elif cell.refines:
             self._system = study.refiner(cell, self.llm)
             begin = time.perf_counter()
-        elif study.trained(cell):
+        elif study.is_trained(cell):
             self._system = None
             self._system = self._fitted(fold)
         else:
@@ -169,7 +175,7 @@ class StudySystem(FairTransformer):
     @cached_property
     def _tuner(self) -> Tuner:
         study, cell = self.study, self.cell
-        trained = study.trained(cell)
+        trained = study.is_trained(cell)
         least = 3 if trained else 2
         if len(set(study.folds.values())) < least:
             raise InputError(
@@ -197,7 +203,7 @@ class StudySystem(FairTransformer):
     def _rank(
         self, topics: pd.DataFrame
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, dict[str, Any]]:
-        """Return rankings, trace, failures, and the part of the note that all queries share."""
+        """Return rankings, trace, failures, and the part of the note that is equal for all."""
         count = len(topics)
         begin = time.perf_counter()
         if not isinstance(self._system, FairQR):
@@ -205,7 +211,7 @@ class StudySystem(FairTransformer):
             note = {"seconds": (time.perf_counter() - begin) / count, "waited": 0.0}
             return run, pd.DataFrame(columns=[QID]), None, note
         outcome = self._system.refine(topics)
-        # counts are floats if a query of the same call has no count
+        # counts are floats whether or not a query of the same call has none
         numbers = outcome.trace[_COUNTS].apply(pd.to_numeric).astype(float)
         trace = outcome.trace.assign(**dict(numbers.items()))
         note = {
@@ -216,8 +222,8 @@ class StudySystem(FairTransformer):
 
 
 @contextmanager
-def naming(cell: Cell) -> Iterator[None]:
-    """Put the system's name before errors of plugins."""
+def name_errors(cell: Cell) -> Iterator[None]:
+    """Start the messages of a plugin's errors with the name of its system."""
     try:
         yield
     except Exception as error:
@@ -234,7 +240,7 @@ class SystemResults:
 
     Attributes:
         rankings: R, in the order of the topics.
-        notes: the notes of `StudySystem` by qid, including failed queries.
+        notes: the notes of `StudySystem` by qid, also those of failed queries.
         errors: the reason for each missing result, by qid.
     """
 
@@ -243,7 +249,7 @@ class SystemResults:
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def done(self) -> set[str]:
+    def finished_qids(self) -> set[str]:
         """The queries with a result."""
         return self.notes.keys() - self.errors.keys()
 
@@ -255,9 +261,9 @@ class SystemResults:
 
     @property
     def choices(self) -> pd.DataFrame:
-        """The tuned settings of each fold: `CHOSEN`."""
+        """The tuned settings of each fold."""
         rows = [note["chosen"] for note in self.notes.values() if note.get("chosen")]
-        # a stopped fold has two equal rows
+        # a fold whose run was stopped has two equal rows
         frame = pd.DataFrame(rows, columns=CHOSEN).drop_duplicates("fold")
         return frame.sort_values("fold", ignore_index=True)
 
@@ -269,19 +275,19 @@ class SystemResults:
         )
 
     def total(self, name: str) -> float:
-        """Return the sum of a number over all notes."""
+        """Return the sum of a number in the notes."""
         return float(sum(note[name] for note in self.notes.values()))
 
 
-def done(store: Store, system: Any, topics: Topics) -> set[str]:
+def finished_qids(store: Store, system: Any, topics: Topics) -> set[str]:
     """Return the queries with stored results of a system."""
-    _, cells = _cells(store, system, topics)
+    _, cells = _stored_cells(store, system, topics)
     return {qid for qid, cell in cells.items() if cell.error is None}
 
 
 def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
     """Return the stored results of a system, in the order of the topics."""
-    chain, cells = _cells(store, system, topics)
+    chain, cells = _stored_cells(store, system, topics)
     table = store.read(cells.values())
     return SystemResults(
         pd.DataFrame(columns=RUN) if table is None else unpack(table)[RUN],
@@ -290,14 +296,16 @@ def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
     )
 
 
-def _cells(store: Store, system: Any, topics: Topics) -> tuple[int | None, Mapping[str, Any]]:
+def _stored_cells(
+    store: Store, system: Any, topics: Topics
+) -> tuple[int | None, Mapping[str, Any]]:
     [node] = Tree({"system": system}, durable=True).ends.values()
     chain = store.number_of(node.key)
     return chain, store.cells(chain, topics.digests)
 
 
 def merge_warnings(texts: Iterable[tuple[Sequence[str], str]]) -> list[str]:
-    """Merge warnings that differ only in ids and numbers.
+    """Return warnings, those that differ only in ids and numbers merged into one.
 
     Args:
         texts: the queries and text of each warning.

@@ -1,4 +1,4 @@
-"""The study: its cost, its progress and its results."""
+"""The FAIR-QR study: its cost, progress and results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
 from os import PathLike
@@ -32,7 +33,7 @@ from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
-    OF_BM25,
+    BM25_SETTINGS,
     QrConfiguration,
     QrData,
     QrSettings,
@@ -40,16 +41,16 @@ from fairtk_papers.fair_qr.settings import (
 )
 from fairtk_papers.fair_qr.stages import (
     StudySystem,
-    done,
+    finished_qids,
     merge_warnings,
-    naming,
+    name_errors,
     stored_results,
 )
 from fairtk_papers.fair_qr.systems import (
     BM25,
+    BUILT_IN,
     FAIR_QR,
     FIXED,
-    OWN,
     RANDOM,
     Cell,
     Pair,
@@ -59,18 +60,18 @@ from fairtk_papers.fair_qr.systems import (
     configured_retrievers,
     make_bm25,
     make_system,
-    names_of,
     pairs,
     random_terms,
     refuse_runs,
     side_settings,
     systems,
+    table_names,
 )
 from fairtk_papers.studies import (
     COUNTS,
     FACTS,
     STORE,
-    GivenRun,
+    RunRetriever,
     StudyPlan,
     allow_name_reuse,
     plain,
@@ -81,8 +82,8 @@ STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
 _SERIAL = 1
 """Queries per batch for systems without a model."""
 _PARALLEL_LOOPS = 8
-"""Queries per batch of a worker, whose loops run in parallel."""
-_AFTER_THE_LOOP = (
+"""Queries per batch of a worker, which refines them in parallel."""
+_OUTSIDE_PROMPTS = (
     "pool",
     "threshold",
     "k",
@@ -93,24 +94,29 @@ _AFTER_THE_LOOP = (
     "max_iterations",
     "qrels",
 )
-"""Settings that change at most the number of calls."""
-_AT_MOST = (
+"""Settings that do not change the prompts, only how many are sent."""
+_UPPER_BOUND = (
     "Calls are an upper bound: the maximum number of refinements for each topic. Tokens and price "
     "are estimates: answers of the maximum length, prompts as long as the first. "
 )
 
 
-def _loop(cell: Cell) -> str:
-    options = {k: v for k, v in cell.options.items() if k not in _AFTER_THE_LOOP}
+def _prompts_key(cell: Cell) -> str:
+    """Return a digest that is equal for cells with the same prompts."""
+    options = {k: v for k, v in cell.options.items() if k not in _OUTSIDE_PROMPTS}
     return digest([cell.attribute, options])
 
 
-def _rows(
+GridCell = tuple[Cell, Cell]
+"""A cell, and one of its `Cell.grid_cells`."""
+
+
+def _plan_rows(
     study: QrStudy, suffix: str, pending: Mapping[Cell, pd.DataFrame], ledger: Ledger | None
 ) -> Iterator[list[Any]]:
-    """Yield a row per loop: the cells that share calls.
+    """Yield a row for each group of cells that share their calls.
 
-    The loops of tuning are one row per attribute.
+    The calls that only tuning makes are one row per attribute.
 
     Args:
         study: the study.
@@ -118,53 +124,54 @@ def _rows(
         pending: the pending topics of each cell.
         ledger: the ledger with recorded answers and prices.
     """
-    loops: dict[str, list[tuple[Cell, Cell]]] = {}
+    sharing: dict[str, list[GridCell]] = {}
     for cell, topics in pending.items():
         if len(topics) and cell.refines and cell.base != RANDOM:
-            for tried in [cell.at(settings) for settings in cell.grid] or [cell]:
-                loops.setdefault(_loop(tried), []).append((cell, tried))
-    parts: dict[str, list[list[tuple[Cell, Cell]]]] = {}
-    for loop, same in loops.items():
-        is_shared = any(not cell.grid for cell, _ in same)
-        parts.setdefault(loop if is_shared else same[0][0].attribute, []).append(same)
+            for candidate in cell.grid_cells:
+                sharing.setdefault(_prompts_key(candidate), []).append((cell, candidate))
+    rows: dict[str, list[list[GridCell]]] = {}
+    for key, runs in sharing.items():
+        is_tuning = all(cell.grid for cell, _ in runs)
+        rows.setdefault(runs[0][0].attribute if is_tuning else key, []).append(runs)
     # each cell is named once, in its last row
-    last = {cell: key for key, part in parts.items() for same in part for cell, _ in same}
+    last_row = {cell: key for key, row in rows.items() for runs in row for cell, _ in runs}
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
-    for key, part in parts.items():
-        counts = [_most_calls(study, same, pending, llm) for same in part]
-        named = [cell for cell in last if last[cell] == key]
-        names = "; ".join(cell.label + suffix for cell in named)
+    for key, row in rows.items():
+        counts = [_most_calls(study, runs, pending, llm) for runs in row]
+        cells = [cell for cell in last_row if last_row[cell] == key]
+        names = "; ".join(cell.label + suffix for cell in cells)
         topics = max(n for n, *_ in counts)
         sums = [sum(numbers) for numbers in zip(*(rest for _, *rest in counts), strict=True)]
-        yield [named[0].attribute, topics, *sums, names]
+        yield [cells[0].attribute, topics, *sums, names]
 
 
 def _most_calls(
-    study: QrStudy,
-    same: list[tuple[Cell, Cell]],
-    pending: Mapping[Cell, pd.DataFrame],
-    llm: ChatModel,
+    study: QrStudy, runs: list[GridCell], pending: Mapping[Cell, pd.DataFrame], llm: ChatModel
 ) -> list[Any]:
-    """Return the number of topics and `COUNTS` of a loop.
+    """Return the number of topics and `COUNTS` of cells with the same prompts.
 
     Args:
         study: the study.
-        same: the cells of the loop, each with a cell for the settings in use.
+        runs: the cells, each with one of its `Cell.grid_cells`.
         pending: the pending topics of each cell.
         llm: the model, behind the ledger if there is one.
     """
     # tuning ranks all topics
-    rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in same])
+    rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in runs])
     topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
-    # cells of a loop differ in the maximum number of iterations
-    longest = {tried.options["max_iterations"]: tried for _, tried in same}
-    estimates = [study.refiner(tried, llm).estimate(topics) for tried in longest.values()]
-    most = max(estimates, key=lambda estimate: estimate.calls)
-    return [len(topics), most.calls, most.prompt_tokens, most.completion_tokens, most.price]
+    # the cells can differ in the maximum number of iterations
+    longest = max((cell for _, cell in runs), key=lambda cell: cell.options["max_iterations"])
+    estimate = study.refiner(longest, llm).estimate(topics)
+    return [
+        len(topics),
+        estimate.calls,
+        estimate.prompt_tokens,
+        estimate.completion_tokens,
+        estimate.price,
+    ]
 
 
-Progress = Callable[[str], None]
-OwnCell = tuple["QrStudy", Cell, Cell]
+StudyCell = tuple["QrStudy", Cell, Cell]
 """The study that runs a cell, the cell, and the cell under its name in tables."""
 
 
@@ -175,9 +182,10 @@ class QrStudy:
         study = QrStudy(data, "study", KeywordRefiner())
         results = study.run()
 
-    All answers of the model and rankings of queries are stored in ``experiment.sqlite`` at once. A
-    stopped run continues where it stopped, with the results of an uninterrupted run. Stored results
-    are reused only if data, settings, model and versions are the same.
+    The answers of the model and the rankings of queries are stored in ``experiment.sqlite`` as soon
+    as they exist. A stopped run continues where it stopped and gives the results of an
+    uninterrupted run. Stored results are reused only if data, settings, model and versions are the
+    same.
 
     Args:
         data: topics, qrels, documents and attributes.
@@ -185,20 +193,22 @@ class QrStudy:
         llm: the model: a `fairtk.llm.ChatModel`, an argument for `fairtk.llm.as_chat_model`, or
             several models by name.
         settings: the settings of the study.
-        ledger: the ledger for answers; `None` for the store in the folder.
-        retriever: a deep retriever, Q -> R; `None` for BM25 by PISA; or several by name, where all
-            but the first can be a `fairtk_papers.studies.GivenRun`.
+        ledger: stores the answers and limits their cost; `None` to store them in the folder,
+            without a limit.
+        retriever: a retriever of many documents, Q -> R; `None` for BM25 by PISA; or several
+            retrievers by name, where all but the first can be a
+            `fairtk_papers.studies.RunRetriever`.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
 
     Attributes:
-        sides: the studies of other pairs of model and retriever, whose cells are in the tables.
-        issued_warnings: the issued warnings in order, each once.
+        sides: a study for each other pair of model and retriever, whose cells are in the tables.
+        issued_warnings: the texts of the warnings that were issued.
 
     Raises:
         NotFoundError: a system or setting is unknown.
-        ParameterError: a setting of BM25 or FAIR-QR is out of range, a retriever has the name of a
-            system, or a system requires a run to retrieve.
+        ParameterError: a setting is out of range, a retriever has the name of a system, or a
+            system requires that a run can retrieve.
         InputError: a run has topics or documents that are not in the data.
     """
 
@@ -217,24 +227,29 @@ class QrStudy:
         self.settings = settings or QrSettings()
         self.ledger = ledger
         self.engine = engine
-        self.settings.check_folds(len(data.topics))
+        if len(data.topics) < self.settings.folds != QrSettings.folds:  # the default can shrink
+            raise ParameterError(
+                f"the study: folds must be at most the number of topics, {len(data.topics)}, got "
+                f"{self.settings.folds}"
+            )
         models, retrievers = by_name(llm, "model"), by_name(retriever, "retriever")
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
-        runs = [name for name, value in retrievers.items() if isinstance(value, GivenRun)]
+        runs = [name for name, value in retrievers.items() if isinstance(value, RunRetriever)]
         refuse_runs(self.settings, runs)
-        if isinstance(base, GivenRun) and self.settings.systems != (BM25,):  # a side has only BM25
+        # a study of a run alone is a side, which has only BM25
+        if isinstance(base, RunRetriever) and self.settings.systems != (BM25,):
             raise ParameterError(f"the first retriever must not be a run: {FIXED}")
         self.models, self.retrievers = list(models), list(retrievers)
         self.llm: ChatModel = as_chat_model(first)
         self.retriever = self._bm25() if base is None else base
         # the settings of other retrievers are unknown
-        self.cells = list(all_cells(self.settings, data.attributes, own_bm25=base is None))
+        self.cells = list(all_cells(self.settings, data.attributes, tune_bm25=base is None))
         for cell in self.cells:
-            for tried in cell.grid or ({},):  # checks all settings first
+            for candidate in cell.grid_cells:  # checks all settings first
                 if cell.refines:
-                    self.refiner(cell.at(tried), self.llm)
+                    self.refiner(candidate, self.llm)
                 elif cell.base == BM25:
-                    self.build(cell.at(tried))
+                    self.build(candidate)
         self.issued_warnings: dict[str, None] = {}
         systems = {cell.system for cell in self.cells}
         for name in self.retrievers[1:]:
@@ -243,7 +258,7 @@ class QrStudy:
         self.sides: dict[Pair, QrStudy] = {}
         for pair in pairs(self.models, retrievers):
             model, other = models.get(pair.model, first), retrievers.get(pair.retriever, base)
-            if isinstance(other, GivenRun):
+            if isinstance(other, RunRetriever):
                 data.check_run(other)
             side = QrStudy(
                 data, folder, model, side_settings(self.settings, other), ledger, other, **engine
@@ -252,8 +267,8 @@ class QrStudy:
             self.sides[pair] = side
 
     @classmethod
-    def of(cls, configuration: QrConfiguration) -> QrStudy:
-        """Return the study of a configuration, without a budget.
+    def from_configuration(cls, configuration: QrConfiguration) -> QrStudy:
+        """Return the study of a configuration, without a limit on cost.
 
         Raises:
             InputError: the data are invalid, or a setting is only valid for folders.
@@ -263,8 +278,8 @@ class QrStudy:
         folder, dataset = options.pop("folder", None), options.pop("dataset", None)
         models, settings = configured_models(configuration)
         tables = configuration.retrievers
-        named_runs = dict(zip(names_of(tables, "retriever", "kind"), tables, strict=True))
-        refuse_runs(settings, [name for name, table in named_runs.items() if "run" in table])
+        names = table_names(tables, "retriever", "kind")
+        refuse_runs(settings, [n for n, table in zip(names, tables, strict=True) if "run" in table])
         systems(settings)  # fails before downloads if a plugin is missing
         for name in ("split", "keywords"):
             if name in options and dataset is not None:
@@ -283,51 +298,48 @@ class QrStudy:
             **configuration.engine,
         )
 
-    def run(self, progress: Progress | None = None) -> QrResults:
+    def run(self, on_progress: Callable[[str], None] = lambda text: None) -> QrResults:
         """Run the missing parts of the study and return the results.
 
         Args:
-            progress: called with a line at the start of each cell.
+            on_progress: called with a line of text at the start of each system.
 
         Raises:
-            LLMError, BudgetError, OfflineError: a call failed; finished results are stored.
-            DeferredError: answers of a batch are missing; finished results are stored.
-            ParameterError: the model's key is missing from the environment.
+            LLMError, BudgetError, OfflineError: a call failed. Finished results are stored.
+            DeferredError: answers of a batch are missing. Finished results are stored.
+            ParameterError: the API key of the model is missing from the environment.
             FairtkError: a system failed; the message names it.
         """
-        progress = progress or (lambda text: None)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._answers() as ledger, allow_name_reuse():
-            distinct: dict[str, OwnCell] = {}  # equal cells run once
-            with self._store() as store:
-                for study, cell, alias in self._all_cells():
-                    if not study.pending(cell, store).empty:
-                        distinct.setdefault(study.key(cell), (study, cell, alias))
+            distinct: dict[str, StudyCell] = {}  # equal cells run once
+            for study, cell, alias in self._all_cells():
+                if not study.pending(cell).empty:
+                    distinct.setdefault(study.key(cell), (study, cell, alias))
             # cells that call a model come last
             pending = sorted(distinct.values(), key=lambda item: item[1].refines)
             for study in (self, *self.sides.values()):
-                llm = ledger.wrap(study.llm)  # fails if a budget has no price
+                llm = ledger.wrap(study.llm)  # fails if a price for the budget is missing
                 if any(cell.refines and owner is study for owner, cell, _ in pending):
                     llm.check()
             for study, cell, _ in pending:
                 if not cell.refines and cell.base != BM25:
-                    with naming(cell):  # checks all settings first
-                        for tried in cell.grid or ({},):
-                            study.build(cell.at(tried))
-            sides = {p.label: [repr(s.llm), repr(s.retriever)] for p, s in self.sides.items()}
-            self._describe({"others": sides})
+                    with name_errors(cell):  # checks all settings first
+                        for candidate in cell.grid_cells:
+                            study.build(candidate)
+            self._write_facts()
             numbers = {item: f"{i}/{len(pending)}" for i, item in enumerate(pending, 1)}
             deferred: list[str] = []
-            for together in self._together(pending):
-                if deferred and any(cell.base == RANDOM for _, cell, _ in together):
-                    deferred += [cell.label for _, cell, _ in together]
-                    continue  # the placebo needs the number of the model's words
-                for item in together:
-                    progress(f"{numbers[item]} {item[1].attribute}: {item[2].label}")
+            for cells in self._batches(pending):
+                if deferred and any(cell.base == RANDOM for _, cell, _ in cells):
+                    deferred += [cell.label for _, cell, _ in cells]
+                    continue  # the placebo depends on the number of the model's words
+                for item in cells:
+                    on_progress(f"{numbers[item]} {item[1].attribute}: {item[2].label}")
                 try:
-                    self._complete(together, ledger)
+                    self._run_cells(cells, ledger)
                 except DeferredError:
-                    deferred += [cell.label for _, cell, _ in together]
+                    deferred += [cell.label for _, cell, _ in cells]
             if deferred:
                 raise DeferredError(
                     f"{len(deferred)} of {len(pending)} systems wait for answers of a batch "
@@ -335,21 +347,16 @@ class QrStudy:
                 )
             return self._results(ledger)
 
-    def results(self) -> QrResults:
-        """Return the results so far, without systems that have not started."""
-        with self._answers() as ledger:
-            return self._results(ledger)
-
     def plan(self) -> StudyPlan:
         """Return an upper bound on the remaining cost, without calls.
 
-        There is one row per loop and one for tuning: ``attribute``, ``topics`` (pending),
-        ``calls``, ``prompt_tokens``, ``completion_tokens``, ``price`` (NaN if unknown), and
-        ``systems`` (that share the answers, each named once). Each topic has the maximum number of
-        refinements and answers of the maximum length. Prompt tokens are not an upper bound, since
-        refined keywords are longer than the original. `StudyPlan.total` has the sums of these, the
-        number of ``systems``, how many are ``done``, and the number of ``recorded`` answers, whose
-        calls are included.
+        Systems that share answers are one row, and so are the calls that only tuning makes:
+        ``attribute``, ``topics`` (pending), ``calls``, ``prompt_tokens``, ``completion_tokens``,
+        ``price`` (NaN if unknown), and ``systems``. The bound assumes the maximum number of
+        refinements and answers of the maximum length. It does not hold for prompt tokens, because
+        refined queries are longer than the original. `StudyPlan.total` has the sums, the number of
+        ``systems``, how many are ``done``, and the number of ``recorded`` answers, whose calls are
+        included.
         """
         path = self.folder / STORE
         ledger = self.ledger
@@ -358,22 +365,21 @@ class QrStudy:
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
                 ledger = stack.enter_context(Ledger(path))
-            store = stack.enter_context(self._store())
             sides = {f" [{pair.label}]": side for pair, side in self.sides.items()}
             for suffix, study in {"": self, **sides}.items():
                 pending = {}
                 for cell in study.cells:
                     if (key := study.key(cell)) not in complete:
-                        pending[cell] = study.pending(cell, store)
+                        pending[cell] = study.pending(cell)
                         complete[key] = pending[cell].empty
-                rows += _rows(study, suffix, pending, ledger)
+                rows += _plan_rows(study, suffix, pending, ledger)
             recorded = 0 if ledger is None else len(ledger)
         frame = pd.DataFrame(rows, columns=["attribute", "topics", *COUNTS, "systems"])
         total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
         n_done = sum(complete.values())
         note = (
-            f"{_AT_MOST if rows else ''}{n_done} of {len(complete)} systems are done; {recorded} "
-            "answers are recorded and cost nothing."
+            f"{_UPPER_BOUND if rows else ''}{n_done} of {len(complete)} systems are done; "
+            f"{recorded} answers are recorded and cost nothing."
         )
         total |= {"systems": len(complete), "done": n_done, "recorded": recorded}
         return StudyPlan(frame, total, note)
@@ -382,7 +388,7 @@ class QrStudy:
         """Return the progress of each system, without calls.
 
         The columns are ``attribute``, ``system``, ``queries``, ``done``, ``failed`` (the next run
-        tries them again) and ``missing``.
+        retries these) and ``missing``.
         """
         cells = list(self._all_cells())
         stages = {f"{c.attribute}: {alias.label}": s.stage(c) for s, c, alias in cells}
@@ -391,38 +397,31 @@ class QrStudy:
         rows = [[c.attribute, c.label, *n] for (*_, c), n in zip(cells, counts, strict=True)]
         return pd.DataFrame(rows, columns=STATUS)
 
-    def pending(self, cell: Cell, store: Store | None = None) -> pd.DataFrame:
-        """Return the pending topics of a cell.
-
-        Args:
-            cell: the cell.
-            store: the store; `None` to open that of the study.
-        """
-        if store is None:
-            with self._store() as opened:
-                return self.pending(cell, opened)
-        qids = done(store, self.stage(cell), self._topics)
+    def pending(self, cell: Cell) -> pd.DataFrame:
+        """Return the pending topics of a cell."""
+        with self._store() as store:
+            qids = finished_qids(store, self.stage(cell), self._topics)
         return self.data.topics[~self.data.topics[QID].isin(qids)]
 
     # Systems ----------------------------------------------------------------------------------
 
     def stage(self, cell: Cell, llm: Any = None, alias: Cell | None = None) -> StudySystem:
-        """Return the stage of a cell; see `StudySystem`."""
+        """Return a cell as a stage of an experiment; see `StudySystem`."""
         return StudySystem(self, cell, llm, alias)
 
     def refiner(self, cell: Cell, llm: Any) -> FairQR:
-        """Return the transformer of a cell that refines."""
+        """Return the transformer of a cell that refines queries."""
         groups, target = self.data.attributes[cell.attribute]
         options = {"qrels": self.data.qrels, **cell.options}
-        of_bm25 = {name: options.pop(name) for name in OF_BM25 if name in options}
-        retriever = self._bm25(**of_bm25) if of_bm25 else self.retriever
+        bm25 = {name: options.pop(name) for name in BM25_SETTINGS if name in options}
+        retriever = self._bm25(**bm25) if bm25 else self.retriever
         with warnings.catch_warnings():
             # the study shows that pool="union" has no effect
             warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
             return FairQR(retriever, groups, target, llm, **options)
 
     def build(self, cell: Cell) -> Any:
-        """Build the system of a cell that does not refine, without fitting it."""
+        """Build the system of a cell that does not refine queries, without fitting it."""
         if cell.base == BM25:
             return self._bm25(**cell.options) if cell.options else self.retriever
         inputs = (self.data, self.folder, self.settings)
@@ -431,17 +430,17 @@ class QrStudy:
     def _bm25(self, **options: Any) -> CollectionBM25:
         return make_bm25(self.data, self.folder, {**self.settings.bm25, **options})
 
-    def trained(self, cell: Cell) -> bool:
+    def is_trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""
-        return cell.base not in OWN and registry.study_systems.get(cell.base).trained
+        return cell.base not in BUILT_IN and registry.study_systems.get(cell.base).trained
 
-    def folded(self, cell: Cell) -> bool:
-        """Return whether the system of a cell is trained or tuned, so that it differs by fold."""
-        return bool(cell.grid) or self.trained(cell)
+    def has_folds(self, cell: Cell) -> bool:
+        """Return whether a cell is trained or tuned, so that it differs by fold."""
+        return bool(cell.grid) or self.is_trained(cell)
 
     @cached_property
     def folds(self) -> dict[str, int]:
-        """The fold of each topic; folds have at least one topic."""
+        """The fold of each topic. No fold is empty."""
         qids = self.data.topics[QID].tolist()
         return folds(qids, min(self.settings.folds, len(qids)), self.settings.seed)
 
@@ -453,31 +452,23 @@ class QrStudy:
 
     def identity(self, cell: Cell) -> dict[str, Any]:
         """Return a cell's inputs as JSON values."""
-        if cell not in self._identities:
-            self._identities[cell] = self._identity(cell)
-        return self._identities[cell]
-
-    @cached_property
-    def _identities(self) -> dict[Cell, dict[str, Any]]:
-        return {}
-
-    def _identity(self, cell: Cell) -> dict[str, Any]:
         groups, target = self.data.attributes[cell.attribute]
         owners = {e.name: e.owner for e in registry.study_systems.entries()}
         facts: dict[str, Any] = {
             "system": cell.system,
-            "given by": "" if cell.base in OWN else owners[cell.base],
+            "given by": "" if cell.base in BUILT_IN else owners[cell.base],
             "options": {k: plain(v) for k, v in sorted(cell.options.items())},
             **self.data.key,
             "groups": groups.key,
             "target": target.key,
-            "retriever": self._retriever,
+            "retriever": self._retriever_identity,
         }
         if cell.grid:
-            tried = [{k: plain(v) for k, v in sorted(one.items())} for one in cell.grid]
-            judged = [self.settings.ndcg, self.settings.cutoff]
-            split = [self.settings.folds, self.settings.seed]
-            facts |= {"tried": tried, "judged by": judged, "folds": split}
+            facts |= {
+                "tried": [{k: plain(v) for k, v in sorted(s.items())} for s in cell.grid],
+                "judged by": [self.settings.ndcg, self.settings.cutoff],
+                "folds": [self.settings.folds, self.settings.seed],
+            }
         if cell.base == RANDOM:
             facts["seed"] = self.settings.seed
         if cell.refines:
@@ -488,26 +479,26 @@ class QrStudy:
         facts["cutoff"] = self.settings.cutoff
         if cell.base != BM25:
             facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        return facts | ({"folds": self.settings.folds} if self.trained(cell) else {})
+        return facts | ({"folds": self.settings.folds} if self.is_trained(cell) else {})
 
     @cached_property
-    def _retriever(self) -> Any:
+    def _retriever_identity(self) -> Any:
         bm25 = self.retriever
-        if isinstance(bm25, CollectionBM25):  # without the folder of its index
+        if isinstance(bm25, CollectionBM25):  # does not depend on the folder of the index
             return f"CollectionBM25({bm25.num_results}, k1={bm25.k1}, b={bm25.b})"
         return describe_stage(bm25)
 
-    def _describe(self, more: Mapping[str, Any]) -> None:
-        """Write ``study.json``: settings, versions, and more."""
-        retriever = self._retriever
+    def _write_facts(self) -> None:
+        """Write ``study.json``: data, settings, models, retrievers and versions."""
+        retriever = self._retriever_identity
         facts = {
             "data": self.data.name,
             "topics": len(self.data.topics),
             "attributes": list(self.data.attributes),
-            "settings": self.settings.as_json(),
+            "settings": asdict(self.settings),
             "model": repr(self.llm),
             "retriever": retriever if isinstance(retriever, str) else repr(self.retriever),
-            **more,
+            "others": {p.label: [repr(s.llm), repr(s.retriever)] for p, s in self.sides.items()},
             "versions": {
                 "fairtk": f"fairtk {version('fairtk')}",
                 "python": platform.python_version(),
@@ -519,7 +510,7 @@ class QrStudy:
 
     # Running ----------------------------------------------------------------------------------
 
-    def _all_cells(self) -> Iterator[OwnCell]:
+    def _all_cells(self) -> Iterator[StudyCell]:
         """Yield each cell of this study and of its sides."""
         yield from ((self, cell, cell) for cell in self.cells)
         for pair, side in self.sides.items():
@@ -547,15 +538,15 @@ class QrStudy:
     def _topics(self) -> Topics:
         return Topics(self.data.topics, durable=True)
 
-    def _together(self, cells: Sequence[OwnCell]) -> Iterator[Sequence[OwnCell]]:
-        """Yield the cells of each experiment: one cell, or, with workers, all cells of a kind."""
+    def _batches(self, cells: Sequence[StudyCell]) -> Iterator[Sequence[StudyCell]]:
+        """Yield the cells of each experiment: one, or with workers all cells of a kind."""
         if not self._parallel:
             yield from ([item] for item in cells)
             return
-        kinds: dict[Any, list[OwnCell]] = {}
+        kinds: dict[Any, list[StudyCell]] = {}
         for item in cells:
             study, cell, _ = item
-            kind = (cell.refines, study.folded(cell), cell.base == RANDOM)
+            kind = (cell.refines, study.has_folds(cell), cell.base == RANDOM)
             kinds.setdefault(kind, []).append(item)
         yield from kinds.values()
 
@@ -563,14 +554,14 @@ class QrStudy:
     def _parallel(self) -> bool:
         return bool(self.engine.get("executor", "serial") != "serial")
 
-    def _complete(self, cells: Sequence[OwnCell], ledger: Ledger) -> None:
+    def _run_cells(self, cells: Sequence[StudyCell], ledger: Ledger) -> None:
         """Run cells of a kind, then issue the warnings of their systems."""
         _, cell, _ = cells[0]
         topics = self.data.topics
         size: int | None = None if cell.refines and not cell.grid else _SERIAL
-        if self.folded(cell):
+        if self.has_folds(cell):
             topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
-        if self._parallel and self.folded(cell):  # a worker gets about one fold
+        if self._parallel and self.has_folds(cell):  # a worker gets about one fold
             size = -(-len(topics) // len(set(self.folds.values())))
         elif self._parallel and cell.refines:
             size = _PARALLEL_LOOPS
@@ -579,7 +570,7 @@ class QrStudy:
             warnings.simplefilter("always")
             for study, cell, alias in cells:
                 if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
-                    study.retriever.prepare()  # so that its time is not part of a query's
+                    study.retriever.prepare()  # its time is not part of a query's
                 stage = study.stage(cell, study._model(cell, ledger), alias)
                 systems[f"{cell.attribute}: {alias.label}"] = stage
                 pending[stage] = study.pending(cell)[QID].tolist()
@@ -588,7 +579,7 @@ class QrStudy:
                 Experiment(systems, topics, save_dir=self.folder, **engine)
             except StageError as error:
                 reason = getattr(error.__cause__, "reason", error.__cause__)
-                if reason is not None:  # otherwise all queries are stored as missing
+                if reason is not None:  # else all queries are stored as missing
                     raise reason from (error if self._parallel else None)
         self._issue_warnings(pending, records)
 
@@ -608,18 +599,18 @@ class QrStudy:
         self, ranked: Mapping[StudySystem, list[str]], records: list[warnings.WarningMessage]
     ) -> None:
         """Issue the recorded warnings, each text once per study."""
-        qids_of: dict[str, list[str]] = {}
+        qids_by_text: dict[str, list[str]] = {}
         with self._store() as store:
             for stage, qids in ranked.items():
                 notes = stored_results(store, stage, self._topics).notes
                 for qid in qids:
                     for text in notes[qid]["warnings"]:
-                        qids_of.setdefault(text, []).append(qid)
+                        qids_by_text.setdefault(text, []).append(qid)
         all_qids = [qid for qids in ranked.values() for qid in qids]
         first = {str(record.message): record for record in reversed(records)}
         texts = dict.fromkeys(str(record.message) for record in records)
         for text in merge_warnings(
-            (qids_of.get(text, all_qids), text)
+            (qids_by_text.get(text, all_qids), text)
             for text in texts
             if not text.startswith("Experiment: ")  # the system warns about missing queries
         ):
@@ -632,11 +623,8 @@ class QrStudy:
         results, models = {}, {}
         with self._store() as store:
             for study, cell, alias in self._all_cells():
-                stored = stored_results(store, study.stage(cell), self._topics)
-                if stored.notes:
-                    results[alias], models[alias] = stored, study.llm
-        if not results:
-            raise InputError(f"{self.folder}: missing results of the study; run it first")
+                results[alias] = stored_results(store, study.stage(cell), self._topics)
+                models[alias] = study.llm
         has_brackets = any("[" in alias.system for alias in results)
         names = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(

@@ -1,8 +1,8 @@
 """The systems of a study: cells, tuning grids, models and retrievers.
 
-All systems use the first model and the first retriever. Each other retriever is a further system,
-and FAIR-QR is run with each other pair, under names such as ``fair-qr [gpt-4o]`` and ``fair-qr
-[vector, gpt-4o]``.
+All systems use the first model and the first retriever. Each other retriever is one more system.
+FAIR-QR is also run with each other pair of model and retriever, under names such as ``fair-qr
+[gpt-4o]`` and ``fair-qr [vector, gpt-4o]``.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk.transformers.candidates import index_tokens
 from fairtk_papers.fair_qr.settings import (
-    OF_BM25,
+    BM25_SETTINGS,
     QrConfiguration,
     QrData,
     QrSettings,
     Setting,
     check_bm25,
 )
-from fairtk_papers.studies import GivenRun, file_name, with_none
+from fairtk_papers.studies import RunRetriever, file_name, with_none
 
-_SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
-"""Settings of BM25 tuned inside FAIR-QR, for a fair comparison with tuned BM25."""
+_BM25_GRID = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
+"""Settings of BM25 that FAIR-QR tunes, for a fair comparison with tuned BM25."""
 _THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 GRIDS: Mapping[str, Any] = {
     "bm25": {"k1": (0.9, 0.6, 1.2, 2.0), "b": (0.4, 0.2, 0.75)},
@@ -57,7 +57,7 @@ GRIDS: Mapping[str, Any] = {
         },
         {"threshold": _THRESHOLDS, "pool": ("refined",), "k": (20, 50)},
         {"threshold": _THRESHOLDS, "depth": (10, 50)},
-        {"threshold": _THRESHOLDS, **_SEARCH},
+        {"threshold": _THRESHOLDS, **_BM25_GRID},
     ),
     "fair-qr + exposure re-ranking": (
         {
@@ -65,13 +65,13 @@ GRIDS: Mapping[str, Any] = {
             "k": (200, 100, 500),
             "max_iterations": (5, 0),
         },
-        {"weight": (1.0, 0.5, 2.0), "max_iterations": (5, 0), **_SEARCH},
+        {"weight": (1.0, 0.5, 2.0), "max_iterations": (5, 0), **_BM25_GRID},
     ),
 }
-"""Default grids by system; the first of several best values is used."""
+"""Default grids by system. Of several best settings, the first are used."""
 
 
-def tried_settings(
+def tuning_settings(
     grids: Mapping[str, Any] | None, names: Sequence[str]
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return the settings that tuning tries, by system.
@@ -82,8 +82,8 @@ def tried_settings(
 
     Raises:
         NotFoundError: a system is unknown.
-        InputError: the plugin of a system is not installed.
-        ParameterError: a grid is empty, or values are not a list.
+        MissingPluginError: the plugin of a system is not installed.
+        ParameterError: a grid is empty, or its values are not a list.
     """
     if grids is None:
         plugins = {e.name: e.value.grid for e in registry.study_systems.entries()}
@@ -98,13 +98,13 @@ FAIR_QR = "fair-qr"
 NOT_RERANKED = "fair-qr (no re-ranking)"
 BY_EXPOSURE = "fair-qr + exposure re-ranking"
 RANDOM = "random-terms"
-"""The placebo: random words instead of the model's."""
+"""The placebo, which adds random words instead of the model's."""
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
-OWN = (BM25, *REFINING)
+BUILT_IN = (BM25, *REFINING)
 TUNED = " (tuned)"
 
-_CHOSEN_FROM = 200
-"""Documents per ranking that re-ranking by exposure selects from, by default."""
+_EXPOSURE_DEPTH = 200
+"""The default number of documents per ranking that re-ranking by exposure selects from."""
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
     name: setting.default
@@ -120,10 +120,9 @@ class Cell:
     Attributes:
         attribute: the attribute.
         system: the system's name.
-        variation: the varied setting of FAIR-QR; empty in the main comparison.
-        value: the value of the varied setting.
+        variation: the setting of FAIR-QR that is varied; empty in the main comparison.
+        value: the value of that setting.
         options: the settings of the system.
-        refines: whether the system refines queries.
         grid: the settings to tune over; empty for no tuning.
     """
 
@@ -132,12 +131,11 @@ class Cell:
     variation: str = ""
     value: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    refines: bool = False
     grid: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def base(self) -> str:
-        """The name of the system, tuned or not."""
+        """The name of the system without the mark of tuning."""
         return self.system.removesuffix(TUNED) if self.grid else self.system
 
     @property
@@ -145,10 +143,20 @@ class Cell:
         """The name of the system without its model and retriever."""
         return self.base.partition(" [")[0]
 
+    @property
+    def refines(self) -> bool:
+        """Whether the system refines queries."""
+        return self.kind in REFINING
+
     def at(self, settings: Mapping[str, Any]) -> Cell:
-        """Return the untuned cell of the system with other settings."""
+        """Return the untuned cell of the system with some settings replaced."""
         options = {**self.options, **settings}
         return replace(self, system=self.base, options=options, grid=())
+
+    @property
+    def grid_cells(self) -> list[Cell]:
+        """The cells that tuning tries; without tuning the cell itself."""
+        return [self.at(settings) for settings in self.grid] or [self]
 
     @property
     def label(self) -> str:
@@ -157,7 +165,7 @@ class Cell:
 
     @property
     def names(self) -> dict[str, str]:
-        """The columns of the cell in frames."""
+        """The columns that identify the cell in frames."""
         return {
             "attribute": self.attribute,
             "system": self.system,
@@ -171,24 +179,24 @@ def systems(settings: QrSettings) -> tuple[str, ...]:
 
     Raises:
         NotFoundError: a system is unknown.
-        InputError: the plugin of a system is not installed.
+        MissingPluginError: the plugin of a system is not installed.
         ParameterError: [options] has settings of BM25 or FAIR-QR.
     """
-    names = _known()
+    names = _known_systems()
     for name in (*settings.systems, *settings.options):
         _require("system", name, names)
     for name in settings.options:
-        if name in OWN and name != BY_EXPOSURE:
+        if name in BUILT_IN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
             raise ParameterError(f"settings of {name!r} must be in [{table}], not in [options]")
-    chosen = set(settings.systems or names) | {BM25}
-    return tuple(name for name in names if name in chosen)
+    selected = set(settings.systems or names) | {BM25}
+    return tuple(name for name in names if name in selected)
 
 
-def _known() -> list[str]:
-    of_plugins = registry.study_systems.names()
-    names = [BM25, *(n for n in _PAPER if n in of_plugins)]
-    names += [n for n in of_plugins if n not in names]
+def _known_systems() -> list[str]:
+    plugin_systems = registry.study_systems.names()
+    names = [BM25, *(n for n in _PAPER if n in plugin_systems)]
+    names += [n for n in plugin_systems if n not in names]
     return [*names, *REFINING]
 
 
@@ -201,67 +209,67 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def all_cells(
-    settings: QrSettings, attributes: Mapping[str, Any], own_bm25: bool = True
+    settings: QrSettings, attributes: Mapping[str, Any], tune_bm25: bool = True
 ) -> Iterator[Cell]:
-    """Yield the cells, those with the most calls of a language model last.
+    """Yield the cells, those with most calls of a language model last.
 
     Args:
         settings: the settings of the study.
         attributes: the attributes by name.
-        own_bm25: whether the retriever is the study's BM25, which can be tuned.
+        tune_bm25: whether the retriever is the study's own BM25, whose settings can be tuned.
     """
     names = systems(settings)
-    tried = {n: g for n, g in tried_settings(settings.tuning, _known()).items() if n in names}
-    if not own_bm25:
-        for name in tried.keys() & OWN:
-            tried[name] = tuple(s for s in tried[name] if not s.keys() & {*OF_BM25})
-        tried = {name: grid for name, grid in tried.items() if grid}
+    grids = tuning_settings(settings.tuning, _known_systems())
+    if not tune_bm25:
+        for name in grids.keys() & BUILT_IN:
+            grids[name] = tuple(s for s in grids[name] if not s.keys() & {*BM25_SETTINGS})
+    grids = {name: grid for name, grid in grids.items() if grid and name in names}
     plain = [n for n in names if n not in REFINING]
-    refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
+    refining = {n: _refining_options(settings, n, grids.get(n, ())) for n in names if n in REFINING}
     for attribute in attributes:
         for name in plain:
             cell = Cell(attribute, name, options=settings.options.get(name, {}))
             yield cell
-            if name in tried:
-                yield replace(cell, system=name + TUNED, grid=tried[name])
+            if name in grids:
+                yield replace(cell, system=name + TUNED, grid=grids[name])
     for attribute in attributes:
         for name, options in refining.items():
-            yield Cell(attribute, name, options=options, refines=True)
+            yield Cell(attribute, name, options=options)
     for attribute in attributes:
         for name, values in settings.variations.items() if FAIR_QR in names else ():
             for value in {repr(value): value for value in values}.values():
                 options = {**refining[FAIR_QR], name: value}
-                yield Cell(attribute, FAIR_QR, name, value, options, True)
+                yield Cell(attribute, FAIR_QR, name, value, options)
     for attribute in attributes:
         for name, options in refining.items():
-            if name in tried:
-                yield Cell(attribute, name + TUNED, "", None, options, True, tried[name])
+            if name in grids:
+                yield Cell(attribute, name + TUNED, options=options, grid=grids[name])
 
 
-def _refining(
-    settings: QrSettings, name: str, tried: Sequence[Mapping[str, Any]] = ()
+def _refining_options(
+    settings: QrSettings, name: str, grid: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     options = settings.options.get(name, {})
-    tuned = {option for values in tried for option in values}.difference(OF_BM25)
+    tuned = {option for values in grid for option in values}.difference(BM25_SETTINGS)
     for option in (*settings.fair_qr, *options, *tuned):
         if option not in _FAIR_QR:
-            raise NotFoundError("FairQR setting", option, _FAIR_QR)
-    # Defaults are explicit, so a variation to the default is not a separate cell. Varying depth
-    # does not change k. The default of retries is left out to find results of earlier versions.
+            raise NotFoundError("setting of FairQR", option, _FAIR_QR)
+    # Defaults are explicit, so that a variation to the default finds the results of the main
+    # comparison. Varying depth does not change k. Stored results do not have a default of retries.
     defaults = {option: value for option, value in _FAIR_QR.items() if option != "retries"}
     base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
-    if name == BY_EXPOSURE:  # k and pool set the documents that it selects from
-        deep = {"k": max(_CHOSEN_FROM, settings.cutoff), "pool": "union"}
-        return {**base, **deep, **options, "rerank": "exposure"}
+    if name == BY_EXPOSURE:  # k and pool determine the documents to select from
+        exposure_defaults = {"k": max(_EXPOSURE_DEPTH, settings.cutoff), "pool": "union"}
+        return {**base, **exposure_defaults, **options, "rerank": "exposure"}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
 
 
 N_READ = 20_000
-"""The number of documents to read for words."""
-_FEW, _MANY = 0.01, 0.1  # range of document frequencies, as shares of the documents
-_DEFAULT_COUNT = 3  # words, if the model was not called
+"""The number of documents from which the placebo takes its words."""
+_LEAST_SHARE, _LARGEST_SHARE = 0.01, 0.1  # of the documents that have a word
+_DEFAULT_COUNT = 3  # words per step if the model was not called
 
 
 class RandomTerms(ChatModel):
@@ -269,7 +277,7 @@ class RandomTerms(ChatModel):
 
     Args:
         vocabulary: the words.
-        counts: the number of words that each step adds, by original query; 3 for further steps.
+        counts: the numbers of words that the steps add, by original query; 3 for further steps.
         seed: the seed, combined with the query.
     """
 
@@ -305,7 +313,7 @@ class RandomTerms(ChatModel):
         return f"RandomTerms({len(self.vocabulary)} words #{self._digests['words'][:8]})"
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Completion]]:
-        """Yield the keywords of each chat with random words, as a JSON list."""
+        """Yield the keywords of each chat and random words, as a JSON list."""
         for index, chat in enumerate(chats):
             query = str(chat.facts["query"])
             keywords = words(str(chat.facts["keywords"]))
@@ -315,16 +323,18 @@ class RandomTerms(ChatModel):
             step = int(np.searchsorted(np.cumsum(counts), before, side="right"))
             count = counts[step] if step < len(counts) else _DEFAULT_COUNT
             random = np.random.default_rng(int(digest([self.seed, query, before]), 16))
-            left = [word for word in self.vocabulary if word not in present]
-            added = random.choice(left, min(count, len(left)), replace=False).tolist()
+            unused_words = [word for word in self.vocabulary if word not in present]
+            added = random.choice(
+                unused_words, min(count, len(unused_words)), replace=False
+            ).tolist()
             yield index, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
 
 
 def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list[str]:
-    """Return words of middle frequency in the first documents, sorted.
+    """Return words of medium frequency in the first documents, sorted.
 
-    The words are in 1 to 10 % of the documents (if there are no such words, in at least two), have
-    at least three letters, and are in the retriever's index.
+    The words are in 1 to 10 % of the documents (otherwise in at least two documents), have
+    at least three letters, and are in the index of the retriever.
     """
     counts: Counter[str] = Counter()
     number = 0
@@ -333,14 +343,16 @@ def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list
         counts.update({word for word in words(document["text"].lower()) if len(word) > 2})
     tokens = index_tokens(retriever)
     valid = [w for w in counts if w.isalpha() and (tokens is None or tokens(w))]
-    middle = [w for w in valid if max(2.0, _FEW * number) <= counts[w] <= _MANY * number]
+    middle = [
+        w for w in valid if max(2.0, _LEAST_SHARE * number) <= counts[w] <= _LARGEST_SHARE * number
+    ]
     return sorted(middle or [w for w in valid if counts[w] > 1] or valid)
 
 
 def random_terms(
     data: QrData, retriever: Any, traces: Mapping[Cell, pd.DataFrame], cell: Cell, seed: int
 ) -> RandomTerms:
-    """Return the placebo that adds as many words as the model in FAIR-QR's loop.
+    """Return the placebo, which adds as many words as the model in FAIR-QR's loop.
 
     Args:
         data: the data of the study.
@@ -360,12 +372,12 @@ def random_terms(
 
 KINDS = ("bm25", "vector")
 _DEEP = 1000
-"""The default number of documents per query."""
+"""The default number of documents of vector search."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A model and a retriever that are not both the first ones.
+    """A pair of model and retriever other than the first ones.
 
     Attributes:
         model: the name of the model; empty for the first.
@@ -376,7 +388,7 @@ class Pair:
     retriever: str
 
     def renamed(self, cell: Cell) -> Cell | None:
-        """Return a cell under its name in tables; `None` if it does not depend on the pair."""
+        """Return a cell with its name in tables; `None` if it does not depend on the pair."""
         if cell.system == BM25:
             return None if self.model else replace(cell, system=self.retriever)
         return replace(cell, system=f"{cell.system} [{self.label}]")
@@ -388,10 +400,10 @@ class Pair:
 
 
 def pairs(models: Sequence[str], retrievers: Mapping[str, Any]) -> Iterator[Pair]:
-    """Yield all pairs except the first; a run is paired with the first model only."""
+    """Yield all pairs except the first. A run is paired with the first model only."""
     for i, (retriever, value) in enumerate(retrievers.items()):
         for j, model in enumerate(models):
-            if (i or j) and not (j and isinstance(value, GivenRun)):
+            if (i or j) and not (j and isinstance(value, RunRetriever)):
                 yield Pair(model if j else "", retriever if i else "")
 
 
@@ -399,7 +411,7 @@ FIXED = "the rankings of a run are fixed, so it cannot retrieve with refined que
 
 
 def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
-    """Raise a `ParameterError` if the settings have a system or tuning on a run."""
+    """Raise a `ParameterError` if the settings name a system that retrieves with a run."""
     for system in (*settings.systems, *settings.options, *(settings.tuning or ())):
         for run in runs:
             if system == run or system.endswith(f"[{run}]"):
@@ -410,8 +422,8 @@ def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
 
 
 def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
-    """Return the settings for another pair: retriever and FAIR-QR; for a run no FAIR-QR."""
-    if isinstance(retriever, GivenRun):
+    """Return the settings for another pair: BM25 and FAIR-QR, or for a run BM25 alone."""
+    if isinstance(retriever, RunRetriever):
         return replace(settings, systems=(BM25,), options={}, variations={}, tuning={})
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
     options = {name: values for name, values in settings.options.items() if name in REFINING}
@@ -419,7 +431,7 @@ def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
 
 
 def by_name(values: Any, kind: str) -> dict[str, Any]:
-    """Return models or retrievers by name; the name of a single one is empty."""
+    """Return models or retrievers by name. The name of a single one is empty."""
     if not isinstance(values, Mapping):
         return {"": values}
     if not values:
@@ -427,13 +439,14 @@ def by_name(values: Any, kind: str) -> dict[str, Any]:
     return dict(values)
 
 
-def names_of(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> list[str]:
+def table_names(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> list[str]:
     """Return the names of the tables of a configuration.
 
     Args:
         tables: the tables.
         kind: the key of the tables, for messages.
-        default: the key for the name of tables without ``name``; only the last part of a path.
+        default: the key that gives tables without ``name`` their name, e.g. ``"model"``. Only
+            the last part of a path counts.
 
     Raises:
         ParameterError: a name is invalid, or there are duplicate names.
@@ -461,7 +474,7 @@ def make_retriever(
 
     Args:
         name: the name of the retriever.
-        table: ``kind``, ``"bm25"`` (PISA) or ``"vector"`` (vector search with the plugin
+        table: ``kind``, which is ``"bm25"`` (PISA) or ``"vector"`` (vector search of the plugin
             fairtk-baselines), and settings; or ``run``, a file.
         data: the data of the study.
         folder: the study's folder.
@@ -470,12 +483,12 @@ def make_retriever(
     Raises:
         NotFoundError: the kind or a setting is unknown.
         ParameterError: a setting is out of range.
-        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
+        FormatError, InputError: see `fairtk_papers.studies.RunRetriever`.
     """
     if "run" in table:
         for other in table.keys() - {"name", "run"}:
-            raise NotFoundError("[[retriever]] setting", other, ["name", "run"])
-        return GivenRun(table["run"])
+            raise NotFoundError("setting of a [[retriever]] with a run", other, ["name", "run"])
+        return RunRetriever(table["run"])
     options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":
@@ -529,10 +542,10 @@ def make_system(
 
 
 DEFAULT_KIND = "keyword"
-"""The default kind of model, which costs nothing."""
+"""The default kind of model: rules, which cost nothing."""
 
 
-def kind_of_settings(settings: Mapping[str, Any]) -> Any:
+def model_kind(settings: Mapping[str, Any]) -> Any:
     """Return the kind of model for settings; see `make_model`."""
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
@@ -554,10 +567,10 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
         ParameterError: a setting is missing or out of range.
     """
     options = {name: value for name, value in settings.items() if name != "backend"}
-    return build_chat_model(kind_of_settings(settings), with_none(options))
+    return build_chat_model(model_kind(settings), with_none(options))
 
 
-PAPERS_TEMPERATURE = 0.3
+PAPER_TEMPERATURE = 0.3
 
 
 def with_model(
@@ -581,25 +594,25 @@ def with_model(
         options = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**options, "backend": spec.name, **settings}]
     for table in tables if server else ():
-        if len(tables) == 1 or kind_of_settings(table).server:
+        if len(tables) == 1 or model_kind(table).server:
             table |= server
     return replace(configuration, models=tables)
 
 
 def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
-    """Return the model, or models by name, and the settings with the temperature."""
+    """Return the model, or models by name, and the settings with the model's temperature."""
     tables, settings = configuration.models or [{}], configuration.settings
     refining = dict(settings.fair_qr)
-    temperature = refining.get("temperature", PAPERS_TEMPERATURE)
+    temperature = refining.get("temperature", PAPER_TEMPERATURE)
     several = len(tables) > 1
-    names = names_of(tables, "llm", "model") if several else [""]
+    names = table_names(tables, "llm", "model") if several else [""]
     models = {}
     for name, table in zip(names, tables, strict=True):
         options = {key: value for key, value in table.items() if key != "name"}
         if not several and options.get("temperature", "none") != "none":
             # otherwise FairQR's default would override it
             refining = {"temperature": options["temperature"], **refining}
-        if several and takes_temperature(kind_of_settings(options)):
+        if several and takes_temperature(model_kind(options)):
             options.setdefault("temperature", temperature)
         models[name] = make_model(options)
     if not several:
@@ -611,14 +624,14 @@ def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
 def configured_retrievers(
     configuration: QrConfiguration, data: QrData, settings: QrSettings
 ) -> tuple[Any, QrSettings]:
-    """Return the retrievers by name (`None` for the first), and the settings with BM25's."""
+    """Return the retrievers by name (`None` for the first) and the settings with those of BM25."""
     if not configuration.retrievers:
         return None, settings
     first, *others = configuration.retrievers
     if first.get("kind", "bm25") != "bm25" or "run" in first:
         reason = f"; {FIXED}" if "run" in first else ""
         raise ParameterError(f"the first [[retriever]] must be kind = 'bm25', the baseline{reason}")
-    first_name, *names = names_of(configuration.retrievers, "retriever", "kind")
+    first_name, *names = table_names(configuration.retrievers, "retriever", "kind")
     folder = Path(configuration.output)
     others = [
         make_retriever(name, table, data, folder, settings)

@@ -37,7 +37,7 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     Args:
         groups: the groups.
         target: their target exposure.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to measure.
         ndcg: ``"TREC"`` or ``"trec_eval"``.
     """
     relevance = nDCG_TREC @ cutoff if ndcg == "TREC" else E(nDCG @ cutoff)
@@ -48,23 +48,23 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     }
 
 
-def measured(
+def evaluate_per_query(
     runs: Mapping[str, pd.DataFrame],
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
     named_measures: Mapping[str, Any],
     store: Path | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return values per query, and the warnings of measures, which are not issued.
+    """Return values per query, and the warnings of the measures instead of issuing them.
 
-    A query missing from a run has the worst value.
+    A query that is missing from a run has the worst value.
 
     Args:
         runs: rankings by name.
         topics: the topics.
         qrels: the qrels.
         named_measures: measures by name.
-        store: the folder of a store for the values; `None` to store nothing.
+        store: the folder of the store for the values; `None` to store nothing.
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
@@ -85,13 +85,13 @@ def summary(
         values: values per query: ``system``, ``qid``, ``measure``, ``value``; the first system is
             the baseline.
         missing: the queries without a result, by system.
-        correction: the correction of p-values, as in `fairtk.Results.compare`; `None` for
-            exploratory settings, which are not tested.
+        correction: the correction of p-values, as in `fairtk.Results.compare`; `None` for no tests,
+            for exploratory settings.
     """
     systems = list(dict.fromkeys(values["system"]))
     tests = pd.DataFrame()
     if correction is not None:
-        tests = compared(values, systems, correction).set_index(["measure", "system"])
+        tests = test_against_baseline(values, systems, correction).set_index(["measure", "system"])
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -109,8 +109,10 @@ def summary(
     return pd.DataFrame(table)
 
 
-def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
-    """Test systems against the first one, as `fairtk.Results.compare` does.
+def test_against_baseline(
+    values: pd.DataFrame, systems: list[str], correction: str
+) -> pd.DataFrame:
+    """Test all systems against the first one, as `fairtk.Results.compare` does.
 
     The tests of a measure are one family, as on the page of an attribute.
     """
@@ -139,14 +141,14 @@ _PAIRS = (
 )
 
 
-def words_kept(trace: pd.DataFrame) -> float:
-    """Return the mean share of the original words in the last kept query.
+def share_of_words_kept(trace: pd.DataFrame) -> float:
+    """Return the mean share of the original words that are in the final query.
 
-    The mean is over the queries with a kept refinement; NaN if there are no such queries.
+    The mean is taken over the queries with a kept refinement. Without such queries it is NaN.
     """
     if trace.empty:
         return float("nan")
-    steps = trace[trace["kept"].astype(bool) & trace[QID].isin(refined(trace))]
+    steps = trace[trace["kept"].astype(bool) & trace[QID].isin(refined_qids(trace))]
     steps = steps.sort_values("iteration", kind="stable")
     last = steps.groupby(QID)["query"].last()
     shares = []
@@ -157,9 +159,9 @@ def words_kept(trace: pd.DataFrame) -> float:
 
 
 def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str], str]:
-    """Return a text, by attribute and system, for models with the same answer for all topics.
+    """Return a message for each system whose model has the same answer for all topics.
 
-    Systems with fewer than three topics are skipped.
+    The keys are attribute and system. Systems with fewer than three topics are skipped.
     """
     texts = {}
     for cell, results in systems.items():
@@ -177,26 +179,26 @@ def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str],
 def drift_frame(
     systems: Mapping[Cell, SystemResults], table: pd.DataFrame, cutoff: int
 ) -> pd.DataFrame:
-    """Return the drift of systems from BM25's rankings; see `QrResults.drift`.
+    """Return how far systems drift from BM25's rankings; see `QrResults.drift`.
 
     Args:
         systems: the results by cell.
         table: the comparison.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to compare.
     """
     results = {(c.attribute, c.system): r for c, r in systems.items() if not c.variation}
     rows = []
     for _, row in table[table["system"] != BM25].iterrows():
         attribute, system = row["attribute"], row["system"]
         traces, first = results[attribute, system].traces, results[attribute, BM25].rankings
-        if len(traces):  # other queries have BM25's ranking, maybe re-ranked
-            first = first[first[QID].isin(refined(traces))]
+        if len(traces):  # without a refinement, queries have BM25's ranking, maybe re-ranked
+            first = first[first[QID].isin(refined_qids(traces))]
         gain, loss = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
         rows.append(
             {
                 "attribute": attribute,
                 "system": system,
-                "words kept": words_kept(traces),
+                "words kept": share_of_words_kept(traces),
                 "overlap": overlap(results[attribute, system].rankings, first, cutoff),
                 "AWRF gained": gain,
                 "nDCG lost": loss,
@@ -206,44 +208,46 @@ def drift_frame(
     return pd.DataFrame(rows)
 
 
-def refined(trace: pd.DataFrame) -> set[str]:
+def refined_qids(trace: pd.DataFrame) -> set[str]:
     """Return the queries with a kept refinement."""
     later = trace["kept"].astype(bool) & (trace["iteration"] > 0)
     return set(trace.loc[later, QID])
 
 
-def overlap(run: pd.DataFrame, first: pd.DataFrame, cutoff: int) -> float:
-    """Return the mean share of the top of the first rankings that is in the top of a run."""
-    top, then = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, first))
-    sizes, shared = then.groupby(QID).size(), top.merge(then)[QID].value_counts()
+def overlap(run: pd.DataFrame, bm25: pd.DataFrame, cutoff: int) -> float:
+    """Return the mean share of the documents at the top of BM25's rankings that a run has there."""
+    top, bm25_top = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, bm25))
+    sizes, shared = bm25_top.groupby(QID).size(), top.merge(bm25_top)[QID].value_counts()
     return float((shared.reindex(sizes.index).fillna(0) / sizes).mean())
 
 
 def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cutoff: int) -> str:
-    """Return a warning about systems with drift, or an empty string.
+    """Return a warning about systems that drift, or an empty string.
 
     Args:
         drift: the result of `drift_frame`.
         same: the result of `same_answers`.
-        cutoff: the ranks to measure.
+        cutoff: the number of ranks to compare.
     """
-    drifted = []
+    descriptions = []
     for attribute, system, share, shared in drift.iloc[:, :4].itertuples(index=False):
         facts = []
         if share < LEAST_KEPT:
             facts.append(f"keeps {share:.0%} of the original words")
         if shared < LEAST_OVERLAP and not np.isnan(share):
-            facts.append(f"shares {shared:.0%} of the first list's top {cutoff}")
+            facts.append(f"shares {shared:.0%} of BM25's top {cutoff}")
         facts += [same[attribute, system]] if (attribute, system) in same else []
-        drifted += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
-    if not drifted:
+        descriptions += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
+    if not descriptions:
         return ""
+    count = len(descriptions)
+    if count > 3:
+        descriptions[3:] = [f"{count - 3} more"]
     return (
-        f"drift: refined queries may be off topic in {len(drifted)} of {len(drift)} systems, which "
-        f"AWRF does not measure (less than {LEAST_KEPT:.0%} of the original words or "
-        f"{LEAST_OVERLAP:.0%} of the first top, or the same answer for all topics): "
-        f"{'; '.join(drifted[:3])}{f'; {len(drifted) - 3} more' * (len(drifted) > 3)}. Check the "
-        "models and their prompt"
+        f"drift: refined queries may be off topic in {count} of {len(drift)} systems, which AWRF "
+        f"does not measure: they have less than {LEAST_KEPT:.0%} of the original words, less than "
+        f"{LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
+        f"{'; '.join(descriptions)}. Check the models and their prompt"
     )
 
 
@@ -252,14 +256,14 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
 
     Args:
         values: values per query, without variations.
-        attributes: the attributes in order.
+        attributes: the attributes, in the order of the rows.
     """
     rows: list[tuple[Any, ...]] = []
     for attribute in attributes:
-        rows_of = values[values["attribute"] == attribute]
-        wide = rows_of.pivot(index=["system", "measure"], columns=QID, values="value")
+        part = values[values["attribute"] == attribute]
+        wide = part.pivot(index=["system", "measure"], columns=QID, values="value")
         for system, other in _PAIRS:
-            if not {system, other} <= set(rows_of["system"]):
+            if not {system, other} <= set(part["system"]):
                 continue
             for measure in MEASURES:
                 difference = (wide.loc[(system, measure)] - wide.loc[(other, measure)]).to_numpy()
@@ -282,8 +286,9 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
         traces: rows of `fairtk.FairQR.trace`.
 
     Returns:
-        Two rows, or none without traces: ``count`` (``"asked"``: calls per query, ``"kept"``: kept
-        refinements per query), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``, ``queries``.
+        Two rows, or none without traces: ``count`` (``"asked"`` for calls per query, ``"kept"`` for
+        kept refinements per query), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``,
+        ``queries``.
     """
     names = ["count", "mean", "25%", "50%", "75%", "largest", "queries"]
     if traces.empty:
@@ -299,29 +304,31 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
 
 
 def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd.DataFrame:
-    """Return the mean costs of a query, as one row.
+    """Return the mean cost of a query, as one row.
 
     Args:
         system: the results of the system.
-        llm: the model; `None` for the placebo, which calls none.
+        llm: the model; `None` for the placebo, which has none.
         prices: the prices of models.
     """
     traces = system.traces if llm is not None else pd.DataFrame(columns=[QID])
     calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
     prompts, answers, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
     rows = zip(prompts, answers, strict=True)
-    price = [prices.of(llm, _known(p), _known(a)) for p, a in rows if llm is not None]
+    price = [
+        prices.of(llm, _none_if_unknown(p), _none_if_unknown(a)) for p, a in rows if llm is not None
+    ]
     traced = traces[QID].nunique() or 1
     queries = len(system.notes)
-    waited = float(np.nansum(seconds)) / traced
+    wait = float(np.nansum(seconds)) / traced
     local = (system.total("seconds") - system.total("waited")) / queries
     # without calls the price is 0, even if the model's price is unknown
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
-    times = [waited, local, system.total("training")]
+    times = [wait, local, system.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 
-def _known(count: float) -> float | None:
+def _none_if_unknown(count: float) -> float | None:
     return None if math.isnan(count) else count

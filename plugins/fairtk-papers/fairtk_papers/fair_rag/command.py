@@ -114,8 +114,8 @@ def command(
     from fairtk_papers.fair_rag.results import saved_settings, write_figures
     from fairtk_papers.studies import STORE
 
-    configuration = RagConfiguration.of(source)
-    configuration = configuration.changed(
+    configuration = RagConfiguration.from_source(source)
+    configuration = configuration.with_changes(
         given_options(_SETTINGS),
         data={"tasks": tasks},
         output=output,
@@ -124,14 +124,15 @@ def command(
         engine=engine_options(configuration.engine, more),
     ).with_server(server_settings(more))
     if status:
-        echo_frame(form, RagStudy.of(configuration).status())
+        echo_frame(form, RagStudy.from_configuration(configuration).status())
         return
     with contextlib.ExitStack() as stack:
         # the store also has the answers of runs without a budget
         path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
-        configuration.served({} if ledger is None else {"a ledger": ledger})
-        study = RagStudy.of(configuration, ledger)
+        if ledger is not None:
+            configuration.require_server(["a ledger"])
+        study = RagStudy.from_configuration(configuration, ledger)
         if dry_run:
             echo_plan(study.plan(), form)
             return
@@ -153,10 +154,10 @@ def command(
     )
     if results.has_credit:
         echo_text(
-            "AE_D, AE_R: disparity and relevance of credit (how much answers depend on each "
-            "document). CreditGap: squared distance between credit and exposure. AE_D and "
+            "Credit: how much an answer depends on a document. AE_D, AE_R: disparity and relevance "
+            "of credit. CreditGap: squared distance between credit and exposure. AE_D and "
             "CreditGap are unbiased estimates. AE_D and EE_D have different scales; the table "
-            "credit compares AE_D of credit and of exposure."
+            "'credit' compares AE_D of credit and of exposure."
         )
     click.echo(f"Tables and figures: {folder}")
     if pages:

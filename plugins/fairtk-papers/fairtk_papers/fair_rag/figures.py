@@ -1,4 +1,4 @@
-"""The figures of *Towards Fair RAG*: trade-offs, distributions, single requests, credit."""
+"""The figures of *Towards Fair RAG*: trade-offs, distributions, single requests and credit."""
 
 from __future__ import annotations
 
@@ -20,20 +20,15 @@ from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
-    ALPHA,
     DETERMINISTIC,
     EE_D,
     EE_R,
     EU,
-    GENERATOR,
-    MEASURE,
+    EXPOSURE_SUFFIX,
     MODEL,
     NORMALIZED_EU,
-    OF_EXPOSURE,
-    RETRIEVER,
-    VALUE,
     credit_table,
-    mean_of,
+    finite_mean,
     models,
     position_table,
     require_measures,
@@ -45,7 +40,7 @@ AXES = {
     EE_R: "ranking quality (EE-R) · more useful →",
     NORMALIZED_EU: "normalized EU · better answers →",
 }
-"""Axis labels of the measures, with the better direction."""
+"""The axis labels of the measures, with the better direction."""
 _COLUMNS = 4
 _SMALL = 8
 
@@ -54,46 +49,48 @@ def plot_trade_off(
     values: pd.DataFrame,
     x: str = EE_D,
     y: str = NORMALIZED_EU,
-    by: str = RETRIEVER,
+    by: str = "retriever",
     straight: bool = False,
 ) -> Any:
     """Plot the means of two measures at each alpha, one line per retriever or generator.
 
-    These are the paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU) and appendices
-    F to H, with one panel per task and generator. Bars are 95 % t intervals over the queries; the
-    hollow mark is the deterministic run. The figure of EE_R and normalized EU (5a) also has the
-    correlation of each line with its interval (`correlation`).
+    These are the paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU) and the figures
+    of appendices F to H. There is one panel per task and generator. Bars are 95 % t intervals over
+    the queries. The hollow mark is the deterministic run. The figure of EE_R and normalized EU (5a)
+    also prints the correlation of each line with its interval (`correlation`).
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
         x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
-        by: one line per ``"retriever"`` or ``"generator"``; one panel per value of the other.
-        straight: whether a dotted line joins the uniform policy (alpha 0) and the deterministic
-            run: the means of mixtures of the two.
+        by: what the lines are: ``"retriever"`` or ``"generator"``. The other one has the panels.
+        straight: whether to draw a dotted line between the uniform policy (alpha 0) and the
+            deterministic run: the means of mixtures of both.
 
     Returns:
-        A ``matplotlib.figure.Figure``; `fairtk.display.write_figure` writes SVG and PDF.
+        A ``matplotlib.figure.Figure``, for `fairtk.display.write_figure`.
 
     Raises:
         ParameterError: `by` is unknown.
         NotFoundError: a measure is missing.
         MissingExtraError: matplotlib is not installed.
     """
-    checks.choice("by", by, (RETRIEVER, GENERATOR), "plot_trade_off")
+    checks.choice("by", by, ("retriever", "generator"), "plot_trade_off")
     panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
     for (task, retriever, generator), wide in models(values, "plot_trade_off"):
         require_measures(wide, (x, y), "plot_trade_off")
-        line, other = (retriever, generator) if by == RETRIEVER else (generator, retriever)
+        line, other = (retriever, generator) if by == "retriever" else (generator, retriever)
         panels.setdefault((task, other), {})[line] = wide[[x, y]].dropna()
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
     figure, grid = _panels(len(panels), "plot_trade_off")
     for axes, (names, panel) in zip(grid, panels.items(), strict=False):
         looks = {line: series_style(lines.index(line)) for line in panel}
-        points = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
-        draw_trade_off(axes, points, _axis(x), _axis(y))
+        points = [
+            _trade_off_points(wide, x, y, str(line), looks[line]) for line, wide in panel.items()
+        ]
+        draw_trade_off(axes, points, _axis_label(x), _axis_label(y))
         for line, wide in panel.items() if straight else ():
-            means = wide.groupby(level=ALPHA, sort=False)[[x, y]].mean()
+            means = wide.groupby(level="alpha", sort=False)[[x, y]].mean()
             if {0.0, DETERMINISTIC} <= set(means.index):
                 ends = means.loc[[0.0, DETERMINISTIC]]
                 axes.plot(ends[x], ends[y], ":", color=looks[line].color, linewidth=1)
@@ -127,12 +124,12 @@ def plot_spread(
     """Plot the distribution over queries at each alpha: a box plot with one dot per query.
 
     This is the paper's Figure 6; with ``measures=("EE_D",)`` it is Figure 3. There is one column
-    per model and one row per measure. Whiskers end at 1.5 times the interquartile range; dots have
-    horizontal jitter.
+    per model and one row per measure. Whiskers reach up to 1.5 times the interquartile range. Dots
+    have horizontal jitter.
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
-        measures: the measures, from the top.
+        measures: the measures, from top to bottom.
         seed: the seed of the jitter.
 
     Returns:
@@ -151,10 +148,12 @@ def plot_spread(
         alphas = _alphas(wide)
         for row, measure in enumerate(measures):
             axes = grid[row, column]
-            parts = [_of(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
+            parts = [_at_alpha(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
             _boxes(axes, parts, [_alpha_text(alpha) for alpha in alphas], generator)
             if column == 0:
-                axes.set_ylabel(_axis(measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK)
+                axes.set_ylabel(
+                    _axis_label(measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK
+                )
         grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
         grid[-1, column].set_xlabel(
             "alpha · closer to the fixed ranking →", fontsize=_SMALL, color=INK
@@ -171,17 +170,18 @@ def plot_requests(
     requests: int = 30,
     documents: int = 20,
 ) -> Any:
-    """Plot the documents in single requests for one query, one sampled ranking per request.
+    """Plot the documents that single requests for one query return.
 
-    This is the paper's Figure 7 and appendix E: one column per request, one row per document,
-    sorted by the share of all samples with the document, which the bars show. One request shows
-    ``cutoff`` documents at any alpha; exposure is even only over many requests.
+    A request gets one sampled ranking. This is the paper's Figure 7 and appendix E, with one column
+    per request and one row per document. Bars show the share of all samples that have the document,
+    and rows are sorted by it. Each request shows ``cutoff`` documents at any alpha, so exposure can
+    be even only over many requests.
 
     Args:
-        run: a sampled run of one query, with ``sample`` and ``rank``: each sample is a request.
+        run: a sampled run of one query, with ``sample`` and ``rank``.
         cutoff: the number of documents per request.
-        candidates: the number of candidates, for a line at an equal share; `None` for no line.
-        useful: docnos of useful documents, whose marks are filled; if empty, all are filled.
+        candidates: the number of candidates, for a line at the equal share; `None` for no line.
+        useful: the docnos of useful documents, whose marks are filled. If empty, all are filled.
         requests: the maximum number of columns.
         documents: the maximum number of rows.
 
@@ -204,14 +204,14 @@ def plot_requests(
     part = top[top[SAMPLE].isin(first) & top[DOCNO].isin(names)]
     x = part[SAMPLE].map({sample: i for i, sample in enumerate(first, 1)})
     y = part[DOCNO].map({docno: i for i, docno in enumerate(names)})
-    marked = set(map(str, useful))
-    filled = part[DOCNO].astype(str).isin(marked).to_numpy() | (not marked)
+    useful_docnos = set(map(str, useful))
+    filled = part[DOCNO].astype(str).isin(useful_docnos).to_numpy() | (not useful_docnos)
     figure = new_figure((2.6 + 0.16 * len(first) + 1.8, 1.3 + 0.22 * len(names)), "plot_requests")
     grid = figure.subplots(1, 2, sharey=True, width_ratios=(0.16 * len(first) + 0.6, 1.8))
     cells, bars = grid
     cells.plot(x[filled], y[filled], "s", color=BLUE, markersize=6)
     cells.plot(x[~filled], y[~filled], "s", color=GRAY, markersize=6, markerfacecolor="white")
-    labels = [f"{name} (useful)" if str(name) in marked else str(name) for name in names]
+    labels = [f"{name} (useful)" if str(name) in useful_docnos else str(name) for name in names]
     cells.set_yticks(range(len(names)), labels)
     cells.set_ylim(len(names) - 0.4, -0.6)
     cells.set_xlim(0.3, len(first) + 0.7)
@@ -241,9 +241,9 @@ def plot_requests(
 
 
 def plot_credit(values: pd.DataFrame) -> Any:
-    """Plot credit next to exposure: concentration, relevance, and positions in the prompt.
+    """Plot credit next to exposure: concentration, relevance and positions in the prompt.
 
-    There is one row per model. Bars are 95 % t intervals over the queries; the dashed line is an
+    There is one row per model. Bars are 95 % t intervals over the queries. The dashed line is an
     equal share of the credit.
 
     Args:
@@ -261,14 +261,11 @@ def plot_credit(values: pd.DataFrame) -> Any:
             (row[0], AE_D, "concentration (AE-D) · less even →"),
             (row[1], AE_R, "on useful documents (AE-R) →"),
         ):
-            _draw_credit(axes, part[part[MEASURE] == name], values, model, label)
+            _draw_credit(axes, part[part["measure"] == name], values, model, label)
         _draw_positions(row[2], positions[(positions[MODEL] == list(model)).all(axis=1)])
         row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
         for axes in row:
-            despine(axes)
-            axes.tick_params(labelsize=_SMALL - 1)
-            axes.grid(axis="y", color=LINE, linewidth=0.4)
-            axes.set_axisbelow(True)
+            _style(axes, grid_lines="y")
     return figure
 
 
@@ -276,23 +273,20 @@ def _draw_credit(
     axes: Any, part: pd.DataFrame, values: pd.DataFrame, model: Any, label: str
 ) -> None:
     """Plot a measure of exposure and of credit at each alpha, with intervals."""
-    name = part[MEASURE].iloc[0]
+    name = part["measure"].iloc[0]
     values = values[(values[MODEL] == list(model)).all(axis=1)]
     x = np.arange(len(part))
-    kinds = ((OF_EXPOSURE, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
-    for suffix, color, marker, shift, label_of_kind in kinds:
-        ends, means = [], []
-        for alpha in part[ALPHA]:
-            rows = values[(values[MEASURE] == name + suffix) & (values[ALPHA] == alpha)]
-            numbers = rows[VALUE].to_numpy(float)
-            low, high = mean_intervals(numbers[None])
-            means.append(mean_of(numbers))
-            ends.append(np.maximum(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]), 0.0))
+    kinds = ((EXPOSURE_SUFFIX, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
+    for suffix, color, marker, shift, kind_label in kinds:
+        kind = values[values["measure"] == name + suffix]
+        means, reach = _means(
+            kind.loc[kind["alpha"] == alpha, "value"].to_numpy(float) for alpha in part["alpha"]
+        )
         axes.errorbar(
-            x + shift, means, yerr=np.array(ends).T, fmt=marker, color=color, markersize=4.5,
-            elinewidth=0.9, linestyle="-", linewidth=1, label=label_of_kind,
+            x + shift, means, yerr=reach, fmt=marker, color=color, markersize=4.5,
+            elinewidth=0.9, linestyle="-", linewidth=1, label=kind_label,
         )  # fmt: skip
-    axes.set_xticks(x, [_alpha_text(alpha) for alpha in part[ALPHA]])
+    axes.set_xticks(x, [_alpha_text(alpha) for alpha in part["alpha"]])
     axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
     axes.set_ylabel(label, fontsize=_SMALL, color=INK)
     _within_bounds(axes)
@@ -300,14 +294,14 @@ def _draw_credit(
 
 
 def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
-    alphas = list(dict.fromkeys(positions[ALPHA]))
+    alphas = list(dict.fromkeys(positions["alpha"]))
     for number, alpha in enumerate(alphas):
-        part = positions[positions[ALPHA] == alpha]
+        part = positions[positions["alpha"] == alpha]
         look = series_style(number)
         shift = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
-        reach = np.nan_to_num([part[VALUE] - part["low"], part["high"] - part[VALUE]])
+        reach = np.nan_to_num([part["value"] - part["low"], part["high"] - part["value"]])
         axes.errorbar(
-            part["place"] + shift, part[VALUE], yerr=reach, fmt=look.marker, color=look.color,
+            part["place"] + shift, part["value"], yerr=reach, fmt=look.marker, color=look.color,
             markersize=4, elinewidth=0.9, label=_alpha_text(alpha),
         )  # fmt: skip
     n_positions = positions["place"].max()
@@ -323,7 +317,7 @@ def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
 
 
 def _within_bounds(axes: Any) -> None:
-    """Limit an axis to [0, 1] and to the data; t intervals can exceed it."""
+    """Limit an axis to the range of shares, which t intervals can exceed."""
     axes.set_ylim(0, min(1.03, 1.15 * axes.get_ylim()[1]))
 
 
@@ -335,31 +329,38 @@ def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
     for axes in grid[count:]:
         axes.set_visible(False)
     for axes in grid[:count]:
-        despine(axes)
-        axes.tick_params(labelsize=_SMALL - 1)
-        axes.grid(color=LINE, linewidth=0.4)
-        axes.set_axisbelow(True)
+        _style(axes, grid_lines="both")
     return figure, grid[:count]
 
 
-def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: SeriesStyle) -> Points:
+def _style(axes: Any, grid_lines: str) -> None:
+    despine(axes)
+    axes.tick_params(labelsize=_SMALL - 1)
+    axes.grid(axis=grid_lines, color=LINE, linewidth=0.4)
+    axes.set_axisbelow(True)
+
+
+def _trade_off_points(wide: pd.DataFrame, x: str, y: str, name: str, look: SeriesStyle) -> Points:
     alphas = _alphas(wide)
-    (x_means, x_ends), (y_means, y_ends) = (_means(wide, measure, alphas) for measure in (x, y))
+    (x_means, x_reach), (y_means, y_reach) = (
+        _means((_at_alpha(wide, alpha)[measure].to_numpy() for alpha in alphas), _bounds(measure))
+        for measure in (x, y)
+    )
     hollow = np.array([alpha == DETERMINISTIC for alpha in alphas])
-    return Points(x_means, y_means, look, name, x_ends, y_ends, hollow, joined=True)
+    return Points(x_means, y_means, look, name, x_reach, y_reach, hollow, joined=True)
 
 
-def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return means by alpha, and the lengths of their intervals below and above."""
-    means, ends = [], []
-    bounds = _bounds(name)
-    for alpha in alphas:
-        values = _of(wide, alpha)[name].to_numpy()
+def _means(
+    parts: Iterable[FloatArray], bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of each part, and how far its interval extends below and above."""
+    means, reach = [], []
+    for values in parts:
         low, high = mean_intervals(values[None], bounds=bounds)
-        mean = float(values.mean())
+        mean = finite_mean(values)
         means.append(mean)
-        ends.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
-    return np.array(means), np.array(ends).T
+        reach.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
+    return np.array(means), np.array(reach).T
 
 
 def correlation(
@@ -367,18 +368,18 @@ def correlation(
 ) -> tuple[float, float, float]:
     """Return Pearson's correlation of two measures, with a percentile bootstrap interval.
 
-    The paper does not define its correlation. Here it is over all queries under all policies; the
-    bootstrap resamples queries with all their points.
+    The paper does not define its correlation. Here it is taken over all queries under all policies.
+    The bootstrap resamples queries, each with all its points.
 
     Args:
-        wide: values with the level ``qid`` in the index, a column per measure.
+        wide: values with the level ``qid`` in the index and one column per measure.
         x: one measure.
         y: the other.
         resamples: the number of bootstrap samples.
         seed: the seed of the bootstrap.
 
     Returns:
-        The correlation and the ends of its 95 % interval; NaN without spread.
+        The correlation and the ends of its 95 % interval; NaN if a measure is constant.
     """
     points = wide[[x, y]].dropna()
     products = pd.DataFrame(
@@ -387,10 +388,10 @@ def correlation(
     sums = products.groupby(level=QID).sum().sort_index().to_numpy()
     if not len(sums):
         return math.nan, math.nan, math.nan
-    drawn = np.random.default_rng(seed).multinomial(
+    weights = np.random.default_rng(seed).multinomial(
         len(sums), [1 / len(sums)] * len(sums), resamples
     )
-    totals = np.concatenate([np.ones((1, len(sums))), drawn]) @ sums
+    totals = np.concatenate([np.ones((1, len(sums))), weights]) @ sums
     n, sx, sy, sxx, syy, sxy = totals.T
     spread = np.maximum(n * sxx - sx**2, 0.0) * np.maximum(n * syy - sy**2, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -400,12 +401,12 @@ def correlation(
     return float(values[0]), float(low), float(high)
 
 
-def _axis(name: str) -> str:
+def _axis_label(name: str) -> str:
     return AXES.get(name, name)
 
 
 def _bounds(name: str) -> tuple[float, float]:
-    """Return a measure's bounds, infinite if unknown."""
+    """Return the bounds of a measure, infinite if they are unknown."""
     if name == EU:
         return -math.inf, math.inf  # any scale
     if name == NORMALIZED_EU:
@@ -415,12 +416,12 @@ def _bounds(name: str) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _of(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:
-    return wide[wide.index.get_level_values(ALPHA) == alpha]
+def _at_alpha(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:
+    return wide[wide.index.get_level_values("alpha") == alpha]
 
 
 def _alphas(wide: pd.DataFrame) -> list[Any]:
-    return list(dict.fromkeys(wide.index.get_level_values(ALPHA)))
+    return list(dict.fromkeys(wide.index.get_level_values("alpha")))
 
 
 def _alpha_text(alpha: Any) -> str:
@@ -439,10 +440,7 @@ def _boxes(
     for i, part in enumerate(parts, 1):
         x = i + generator.uniform(-0.18, 0.18, len(part))
         axes.plot(x, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
-    despine(axes)
-    axes.tick_params(labelsize=_SMALL - 1)
-    axes.grid(axis="y", color=LINE, linewidth=0.4)
-    axes.set_axisbelow(True)
+    _style(axes, grid_lines="y")
 
 
 def trade_off_text(values: pd.DataFrame, x: str, y: str, title: str) -> str:
@@ -486,19 +484,19 @@ def credit_text(values: pd.DataFrame) -> str:
     table, positions = credit_table(values), position_table(values)
     parts = []
     for name in (AE_D, AE_R):
-        rows = table[table[MEASURE] == name]
-        pairs = zip(rows[ALPHA], rows["exposure"], rows[VALUE], strict=True)
+        rows = table[table["measure"] == name]
+        pairs = zip(rows["alpha"], rows["exposure"], rows["value"], strict=True)
         each = "; ".join(f"alpha {_alpha_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
         parts.append(f"{name} of exposure and of credit: {each}.")
-    for alpha, part in positions.groupby(ALPHA, sort=False):
-        shares = ", ".join(f"{share:.3f}" for share in part[VALUE])
+    for alpha, part in positions.groupby("alpha", sort=False):
+        shares = ", ".join(f"{share:.3f}" for share in part["value"])
         parts.append(f"Shares of the positions at alpha {_alpha_text(alpha)}: {shares}.")
     return "Credit and exposure at each alpha. " + " ".join(parts)
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
     parts = []
-    for alpha, part in wide.groupby(ALPHA, sort=False):
+    for alpha, part in wide.groupby("alpha", sort=False):
         values = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
         parts.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {values}")
     return "; ".join(parts)

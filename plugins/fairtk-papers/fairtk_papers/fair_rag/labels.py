@@ -1,13 +1,13 @@
 """Utility labels: which documents help a generator (*Towards Fair RAG*, appendix B, algorithm 1).
 
-The generator answers each question without documents, and with each candidate alone. The gain of a
+The generator answers each question without documents and with each candidate alone. The gain of a
 document is the utility of its answer minus the utility of the answer without documents. A document
 is useful (label 1) if its gain is above 0.
 
-The published code differs in three ways, each available as a setting: it labels LaMP-3 by accuracy
-although EU uses MAE (``label_utility="code"``), reads 1,001 queries although the paper says 1,000
-(``limit``), and generates without beam search on several devices (``num_beams=1`` of the
-generator). Labels are signs of small differences, so use float32.
+The published code differs in three ways. Each is available as a setting: it labels LaMP-3 by
+accuracy although EU uses MAE (``label_utility="code"``), it reads 1,001 queries although the paper
+says 1,000 (``limit``), and on several devices it generates without beam search (``num_beams=1`` of
+the generator). A label is the sign of a small difference, so use float32.
 """
 
 from __future__ import annotations
@@ -25,13 +25,21 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError, format_list
 from fairtk.experiment import Experiment
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require_columns
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    FloatArray,
+    Qrels,
+    require_columns,
+)
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
 from fairtk_papers.studies import allow_name_reuse
 
-GAIN, UTILITY = "gain", "utility"
 ALONE, WITHOUT = "each document alone", "no document"
 
 
@@ -44,7 +52,7 @@ class UtilityLabels:
             from this document alone), ``utility`` (higher is better), ``gain``, ``label``.
         baseline: one row per query: ``qid``, ``gold_answer``, ``qanswer`` (the answer without
             documents), ``utility``.
-        failures: queries that could not be labeled: ``system``, ``qid``, ``error``.
+        failures: the queries without labels: ``system``, ``qid``, ``error``.
     """
 
     documents: pd.DataFrame
@@ -55,8 +63,8 @@ class UtilityLabels:
         """Return the labels as qrels with gold answers.
 
         Args:
-            min_useful: queries with fewer useful documents are excluded. The default is that of
-                the paper: fairness between useful documents requires two.
+            min_useful: queries with fewer useful documents are excluded. The default is the
+                paper's, because fairness between useful documents requires two.
 
         Returns:
             ``qid``, ``docno``, ``label``, ``gold_answer``.
@@ -84,15 +92,15 @@ def utility_labels(
 
     Args:
         topics: ``qid``, ``query``, and optionally ``question``.
-        candidates: Q -> R: the candidates of each query with the columns that the prompt needs,
-            e.g. ``Candidates("lamp/4/dev")``.
+        candidates: Q -> R: the candidates of each query, with the columns that the prompt
+            requires, e.g. ``Candidates("lamp/4/dev")``.
         answers: ``qid``, ``gold_answer`` (`fairtk.datasets.get_answers`).
-        generator: the generator; each prompt has one document or none.
+        generator: the generator; its prompts have one document or none.
         utility: name of a string utility, or a utility.
         upper_bound: turns an error u into upper_bound - u, as `fairtk.EU` does.
-        grades: ``"binary"`` for 1 if the gain is above 0, else 0; ``"gain"`` for the rank of a
-            gain above 0 among the query's distinct gains, from 1 for the smallest.
-        save_dir: the folder of the store, which keeps all answers.
+        grades: ``"binary"``: 1 if the gain is above 0, else 0. ``"gain"``: the rank of a gain
+            above 0 among the query's distinct gains, 1 for the smallest; otherwise 0.
+        save_dir: the folder of the store for all answers; `None` to store nothing.
         **engine: further arguments of `fairtk.Experiment`, e.g. ``executor``.
 
     Raises:
@@ -100,7 +108,10 @@ def utility_labels(
         InputError: a query has no gold answer.
     """
     checks.choice("grades", grades, GRADES, "utility_labels")
-    score = Score(utility, upper_bound)
+    utility = get(utility) if isinstance(utility, str) else utility
+    if utility.higher_is_better == (upper_bound is not None):
+        rule = "required" if upper_bound is None else "not supported"
+        raise ParameterError(f"upper_bound is {rule} for the utility {utility.name!r}")
     require_columns(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
     golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))
     missing = [qid for qid in topics[QID] if qid not in golds]
@@ -114,13 +125,14 @@ def utility_labels(
         results = Experiment(systems, topics, save_dir=save_dir, **engine)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
-    baseline[UTILITY] = score(baseline[QANSWER], baseline[GOLD_ANSWER])
+    baseline["utility"] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
     documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER]]
     documents = documents[documents[QID].isin(set(baseline[QID]))].reset_index(drop=True)
-    documents[UTILITY] = score(documents[QANSWER], documents[QID].map(golds))
-    without = documents[QID].map(baseline.set_index(QID)[UTILITY])
-    documents[GAIN] = documents[UTILITY] - without
-    documents[LABEL] = _labels(documents, grades)
+    document_golds = documents[QID].map(golds)
+    documents["utility"] = _scores(documents[QANSWER], document_golds, utility, upper_bound)
+    without = documents[QID].map(baseline.set_index(QID)["utility"])
+    documents["gain"] = documents["utility"] - without
+    documents[LABEL] = _grades(documents, grades)
     return UtilityLabels(documents, baseline, results.failures)
 
 
@@ -129,39 +141,24 @@ def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
     return {WITHOUT: generator, ALONE: candidates >> SingleDocumentSampler() >> generator}
 
 
-def _labels(documents: pd.DataFrame, grades: str) -> Any:
-    useful = documents[GAIN] > 0
+def _grades(documents: pd.DataFrame, grades: str) -> Any:
+    useful = documents["gain"] > 0
     if grades == "binary":
         return useful.astype(np.int64)
-    rank = documents[GAIN].where(useful).groupby(documents[QID]).rank(method="dense")
+    rank = documents["gain"].where(useful).groupby(documents[QID]).rank(method="dense")
     return rank.fillna(0).astype(np.int64)
 
 
-class Score:
-    """A utility where higher is better.
-
-    Args:
-        utility: name of a string utility, or a utility.
-        upper_bound: turns an error u into upper_bound - u.
-    """
-
-    def __init__(self, utility: str | Utility, upper_bound: float | None = None) -> None:
-        self.utility: Utility = get(utility) if isinstance(utility, str) else utility
-        if self.utility.higher_is_better == (upper_bound is not None):
-            rule = "required" if upper_bound is None else "not supported"
-            raise ParameterError(f"upper_bound is {rule} for the utility {self.utility.name!r}")
-        self.upper_bound = upper_bound
-
-    def __call__(self, answers: pd.Series, golds: pd.Series) -> Any:
-        """Return one score per pair; equal pairs are scored once."""
-        listed_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
-        pairs = pd.MultiIndex.from_arrays([answers, listed_golds])
-        code, distinct = pairs.factorize()
-        values = [list(distinct.get_level_values(i)) for i in (0, 1)]
-        texts = [list(gold) if isinstance(gold, tuple) else gold for gold in values[1]]
-        scores = np.asarray(self.utility(values[0], texts), dtype=np.float64)
-        scores = scores if self.upper_bound is None else self.upper_bound - scores
-        return scores[code] if len(code) else np.zeros(0)
+def _scores(
+    answers: pd.Series, golds: pd.Series, utility: Utility, upper_bound: float | None
+) -> FloatArray:
+    """Return the utility of each answer, where higher is better; equal pairs are scored once."""
+    hashable_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
+    codes, pairs = pd.MultiIndex.from_arrays([answers, hashable_golds]).factorize()
+    texts = [list(gold) if isinstance(gold, tuple) else gold for _, gold in pairs]
+    scores = np.asarray(utility([answer for answer, _ in pairs], texts), dtype=np.float64)
+    scores = scores if upper_bound is None else upper_bound - scores
+    return scores[codes] if len(codes) else np.zeros(0)
 
 
 def statistics(qrels: pd.DataFrame) -> dict[str, float]:
@@ -171,8 +168,9 @@ def statistics(qrels: pd.DataFrame) -> dict[str, float]:
         qrels: ``qid``, ``docno``, ``label``, one row per candidate.
 
     Returns:
-        ``queries``; means over queries of ``documents``, ``useful`` documents and ``percent
-        useful``; ``documents std`` and ``useful std`` (divided by n - 1; the paper does not say).
+        ``queries``; means over the queries of ``documents``, ``useful`` documents and ``percent
+        useful``; ``documents std`` and ``useful std``, the standard deviations (divided by n - 1;
+        the paper does not specify it).
     """
     useful = qrels[LABEL] > 0
     table = useful.groupby(qrels[QID], sort=False).agg(["size", "sum", "mean"])
@@ -194,8 +192,8 @@ def agreement(qrels: pd.DataFrame, published: pd.DataFrame) -> dict[str, float]:
         published: other labels of the same documents.
 
     Returns:
-        ``pairs`` (labeled by both), ``only here``, ``only published``, ``share`` of equal labels,
-        Cohen's ``kappa`` (NaN if chance alone gives full agreement).
+        ``pairs``: documents in both; ``only here``, ``only published``: documents in one;
+        ``share`` of equal labels; Cohen's ``kappa`` (NaN if the expected agreement is 1).
     """
     frames = [Qrels(frame, "agreement").plain() for frame in (qrels, published)]
     both = frames[0].merge(frames[1], on=[QID, DOCNO], suffixes=("", "_published"))
@@ -218,20 +216,21 @@ AGREEMENT = ["task", "generator", "other", "pairs", "flipped", "share", "kappa"]
 
 
 @dataclass(frozen=True)
-class Labeled:
+class TaskLabels:
     """A task's labels for a generator.
 
     Attributes:
         qrels: ``qid``, ``docno``, ``label``, ``gold_answer`` of the queries that are not excluded.
         queries: number of queries before exclusion.
-        facts: the source of the labels, Tables 13 to 15, agreement with published labels.
-        own: gains, answers and utilities; `None` for published labels.
+        facts: the source of the labels, the statistics of Tables 13 to 15, and the agreement with
+            published labels.
+        gains: gains, answers and utilities; `None` for published labels.
     """
 
     qrels: pd.DataFrame
     queries: int
     facts: dict[str, Any]
-    own: UtilityLabels | None
+    gains: UtilityLabels | None
 
 
 def label_task(
@@ -240,7 +239,7 @@ def label_task(
     settings: RagSettings,
     folder: Path,
     engine: Mapping[str, Any],
-) -> Labeled:
+) -> TaskLabels:
     """Return a task's labels for a generator.
 
     Args:
@@ -259,9 +258,9 @@ def label_task(
         labeled = published[useful >= settings.min_useful].reset_index(drop=True)
         golds = task.answers.set_index(QID)[GOLD_ANSWER]
         qrels = labeled.assign(**{GOLD_ANSWER: labeled[QID].map(golds)})
-        return Labeled(qrels, len(topics), _facts("published", qrels, len(topics)), None)
-    utility = settings.utility_of_labels(task.number)
-    own = utility_labels(
+        return TaskLabels(qrels, len(topics), _facts("published", qrels, len(topics)), None)
+    utility = settings.get_label_utility(task.number)
+    gains = utility_labels(
         topics,
         Candidates(task.dataset),
         task.answers,
@@ -272,37 +271,37 @@ def label_task(
         save_dir=folder,
         **engine,
     )
-    qrels = own.qrels(settings.min_useful)
+    qrels = gains.qrels(settings.min_useful)
     facts = _facts(f"gains in {utility.name}", qrels, len(topics))
     if published is not None:
-        agreed = agreement(own.documents[[QID, DOCNO, LABEL]], published)
+        agreed = agreement(gains.documents[[QID, DOCNO, LABEL]], published)
         facts |= {f"published: {key}": value for key, value in agreed.items()}
-    return Labeled(qrels, len(topics), facts, own)
+    return TaskLabels(qrels, len(topics), facts, gains)
 
 
 def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
     counts = statistics(qrels)
-    left_out = queries - int(counts["queries"])
-    return {"labels": source, "looked at": queries, "left out": left_out, **counts}
+    excluded = queries - int(counts["queries"])
+    return {"labels": source, "looked at": queries, "left out": excluded, **counts}
 
 
-def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
-    """Return the agreement of generators' own labels, e.g. of one model in two dtypes.
+def label_agreement(labels: Mapping[tuple[str, str], TaskLabels]) -> pd.DataFrame:
+    """Return the agreement between labels from different generators, or one in two dtypes.
 
     Args:
-        labels: labels by task and generator.
+        labels: labels by task and generator; published labels are skipped.
 
     Returns:
         One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
-        (documents that both labeled), ``flipped`` (useful for only one of them), ``share``
-        of equal labels, Cohen's ``kappa``.
+        (documents with a label of both), ``flipped`` (useful for only one of them), ``share`` of
+        equal labels, Cohen's ``kappa``.
     """
-    own = {key: labeled.own.documents for key, labeled in labels.items() if labeled.own is not None}
+    documents = {key: part.gains.documents for key, part in labels.items() if part.gains}
     rows = []
-    for (task, first), (other_task, second) in combinations(own, 2):
+    for (task, first), (other_task, second) in combinations(documents, 2):
         if task != other_task:
             continue
-        sides = [own[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
+        sides = [documents[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
         agreed = agreement(*sides)
         flipped = round(agreed["pairs"] * (1 - agreed["share"])) if agreed["pairs"] else 0
         rows.append(
@@ -311,17 +310,19 @@ def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=AGREEMENT)
 
 
-def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:
-    """Return why a task has no labels for a generator, and how to fix it."""
+def explain_no_labels(
+    task: LampTask, generator: str, labels: TaskLabels, settings: RagSettings
+) -> str:
+    """Return why all queries of a task are excluded, and how to fix it."""
     least, fewer = settings.min_useful, "min_useful = 1 in the TOML file"
     head = (
-        f"{task.name}, {generator}: none of {labeled.queries} queries has {least} useful documents"
+        f"{task.name}, {generator}: none of {labels.queries} queries has {least} useful documents"
     )
-    if labeled.own is None:
+    if labels.gains is None:
         return (
             f"{head} in the published labels. Use more queries (`limit`), `labels='own'` or {fewer}"
         )
-    documents = labeled.own.documents
+    documents = labels.gains.documents
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
     remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
     return (

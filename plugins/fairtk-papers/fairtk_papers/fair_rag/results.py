@@ -33,26 +33,14 @@ from fairtk_papers.fair_rag.labels import AGREEMENT
 from fairtk_papers.fair_rag.settings import CITATIONS, RagSettings
 from fairtk_papers.fair_rag.tables import (
     AE_D,
-    ALPHA,
-    APART,
-    COVERED,
     CREDIT_MEASURES,
     DETERMINISTIC,
-    DOCUMENTS,
     EE_D,
     EE_R,
     EU,
-    GENERATOR,
-    INTERVAL,
-    MEASURE,
     MODEL,
     NORMALIZED_EU,
     ORACLE,
-    PAPER,
-    RETRIEVER,
-    TABLE,
-    TASK,
-    VALUE,
     credit_table,
     fairness_intervals,
     fitted_latex,
@@ -92,17 +80,19 @@ class RagResults:
     Attributes:
         values: one row per model, policy, query and measure: ``task``, ``retriever``,
             ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
-            ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``EU``: the expected utility, ``normalized
-            EU``: divided by that of the best single ranking), ``value``. EE_D: lower is more even;
-            all others: higher is better. With credit, also the measures of `credit_values`.
+            ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, the expected utility ``EU``, and
+            ``normalized EU``, divided by the utility of the best single ranking), ``value``. A
+            lower EE_D is more even exposure; for the other measures higher is better. With credit,
+            there are also the measures of `credit_values`.
         sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
-        collections: one row per task and generator: source of the labels, queries used and
-            excluded, the statistics of Tables 13 to 15, agreement with published labels.
-        notes: parts that could not be run, each with a fix.
+        collections: one row per task and generator: the source of the labels, the numbers of
+            queries and excluded queries, the statistics of Tables 13 to 15, and the agreement with
+            published labels.
+        notes: the parts that could not be run, each with a fix.
         settings: the settings of the study.
         licenses: the licenses of the data.
         environment: the versions of the software.
-        agreement: the agreement of generators' own labels; see `label_agreement`.
+        agreement: the agreement between the labels of generators; see `label_agreement`.
     """
 
     values: pd.DataFrame
@@ -116,7 +106,7 @@ class RagResults:
 
     @property
     def means(self) -> pd.DataFrame:
-        """One row per model and policy: means over the queries with a value, and their number."""
+        """Means over the queries with a value, and their number: one row per model and policy."""
         return self._by_policy("mean")
 
     def means_with_intervals(self) -> pd.DataFrame:
@@ -126,26 +116,28 @@ class RagResults:
     def _by_policy(self, aggregate: Any) -> pd.DataFrame:
         order = list(self.settings.systems)
         names = {alpha: name for name, alpha in self.settings.systems.items()}
-        policy = pd.Categorical(self.values[ALPHA].map(names), order, ordered=True)
+        policy = pd.Categorical(self.values["alpha"].map(names), order, ordered=True)
         models = self.values[MODEL].drop_duplicates()
-        rows = self.values.assign(policy=policy).groupby([*MODEL, "policy", MEASURE], observed=True)
-        means = rows[VALUE].agg(aggregate).unstack(MEASURE)
+        rows = self.values.assign(policy=policy).groupby(
+            [*MODEL, "policy", "measure"], observed=True
+        )
+        means = rows["value"].agg(aggregate).unstack("measure")
         means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
-        means["queries"] = rows[QID].nunique().unstack(MEASURE).max(axis=1)
+        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the tables by name.
 
-        ``means``; ``fairness_intervals`` (Tables 1, 6 to 12); ``trade_offs`` (3 to 5);
-        ``collections`` (13 to 15); ``uniform_end`` (the left end of the curves);
-        ``label_agreement`` if two generators have their own labels; ``credit`` and
-        ``credit_by_place`` if the study has credit.
+        The tables are ``means``; ``fairness_intervals`` (Tables 1 and 6 to 12); ``trade_offs`` (3
+        to 5); ``collections`` (13 to 15); ``uniform_end`` (the left end of the curves);
+        ``label_agreement`` if at least two generators have labels of their own; ``credit`` and
+        ``credit_by_place`` (by position in the prompt) if the study has credit.
         """
         cutoff = self.settings.cutoff
         tables = {
             "means": self.means,
-            "fairness_intervals": fairness_intervals(self.values, cutoff=cutoff, sizes=self.sizes),
+            "fairness_intervals": fairness_intervals(self.values, self.sizes, cutoff=cutoff),
             "trade_offs": trade_offs(self.values, seed=self.settings.seed),
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
@@ -160,43 +152,43 @@ class RagResults:
     @property
     def has_credit(self) -> bool:
         """Whether the study has credit."""
-        return bool((self.values[MEASURE] == AE_D).any())
+        return bool((self.values["measure"] == AE_D).any())
 
     def _collections(self) -> pd.DataFrame:
-        """Return the statistics next to those that the paper prints."""
+        """Return the statistics next to those in the paper."""
         table = self.collections.copy()
         printed = paper_numbers()
-        printed = printed[printed[TABLE].isin(_STATISTICS_TABLES.values())]
-        printed = printed.set_index([TABLE, TASK, GENERATOR, "statistic"])[VALUE]
+        printed = printed[printed["table"].isin(_STATISTICS_TABLES.values())]
+        printed = printed.set_index(["table", "task", "generator", "statistic"])["value"]
         for name in _STATISTICS:
             keys = [
                 (_STATISTICS_TABLES.get(generator, 0), task, generator, name)
-                for task, generator in zip(table[TASK], table[GENERATOR], strict=True)
+                for task, generator in zip(table["task"], table["generator"], strict=True)
             ]
             paper = printed.reindex(pd.MultiIndex.from_tuples(keys)).to_numpy()
-            table.insert(list(table.columns).index(name) + 1, f"{name}, {PAPER}", paper)
+            table.insert(list(table.columns).index(name) + 1, f"{name}, paper", paper)
         return table
 
     # Files ------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write values, tables (CSV, Markdown, LaTeX), the paper's tables and settings.
+        """Write values, tables (CSV, Markdown, LaTeX), the paper's tables and the settings.
 
         Args:
             folder: the study's folder.
 
         Returns:
-            The subfolder for the results of these settings.
+            The subfolder with the results of these settings.
         """
         results = Path(folder) / SETTINGS / self.settings.name
         results.mkdir(parents=True, exist_ok=True)
-        write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
+        write_parquet(self.values.assign(alpha=self.values["alpha"].map(str)),
                       results / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, results / "sizes.parquet")
         tables = self.tables()
         write_tables(results, tables)
-        laid_out = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
-        write_tables(results, laid_out, fitted_latex)
+        in_paper_layout = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
+        write_tables(results, in_paper_layout, fitted_latex)
         facts = {
             "format": FORMAT,
             "settings": self.settings.as_json(),
@@ -215,11 +207,11 @@ class RagResults:
 
         Args:
             folder: the study's folder.
-            setting: the name of the settings; `None` if the folder has results of only one.
+            setting: the name of the settings; optional if the folder has only one.
 
         Raises:
             FormatError: the folder has no results, their format is unknown, or a file is damaged.
-            NotFoundError: `setting` is unknown, or `None` and there are several.
+            NotFoundError: `setting` is unknown, or it is `None` and the folder has several.
         """
         names = saved_settings(folder)
         if not names:
@@ -237,13 +229,12 @@ class RagResults:
                 results / FACTS,
             )
         values = read_parquet(results / "values.parquet")[0]
-        settings = dict(facts["settings"])
         return RagResults(
-            values=values.assign(**{ALPHA: values[ALPHA].map(_alpha)}),
+            values=values.assign(alpha=values["alpha"].map(_alpha)),
             sizes=read_parquet(results / "sizes.parquet")[0],
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
-            settings=RagSettings(**{**settings, "alphas": tuple(settings["alphas"])}),
+            settings=RagSettings(**facts["settings"]),
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
@@ -251,7 +242,7 @@ class RagResults:
 
 
 def model_folder(folder: str | PathLike[str], setting: str, model: tuple[str, ...]) -> Path:
-    """Return the folder for the rankings and answers of a model: (task, retriever, generator)."""
+    """Return the folder for rankings and answers of a model: (task, retriever, generator)."""
     name = "--".join(re.sub(r"[^\w.]+", "_", part) for part in model)
     return Path(folder) / SETTINGS / setting / "models" / name
 
@@ -274,33 +265,33 @@ TRADE_OFFS = {
         "utility of answers against disparity of exposure",
     ),
 }
-"""The paper's Figures 4 and 5 by file name: x, y and title."""
+"""The horizontal and vertical measure and the title of Figures 4 and 5, by file name."""
 
 
 def write_figures(results: RagResults, folder: Path) -> None:
-    """Write the figures as SVG and PDF; Figure 7 only if rankings are saved.
+    """Write the figures as SVG and PDF, Figure 7 only if the rankings are saved.
 
     Args:
         results: the results.
         folder: the folder that `RagResults.save` returns.
     """
-    for by in (RETRIEVER, GENERATOR):
-        if by == GENERATOR and results.values[GENERATOR].nunique() < 2:
+    for by in ("retriever", "generator"):
+        if by == "generator" and results.values["generator"].nunique() < 2:
             continue
         for name, (x, y, _) in TRADE_OFFS.items():
             figure = plot_trade_off(results.values, x, y, by=by, straight=(x, y) == (EE_D, EE_R))
             write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
     _write_requests(results, folder)
-    for task, part in results.values.groupby(TASK, sort=False):
+    for task, part in results.values.groupby("task", sort=False):
         write_pictures(plot_spread(part), folder, f"spread_{task}", "svg", "pdf")
         if results.has_credit:
             write_pictures(plot_credit(part), folder, f"credit_{task}", "svg", "pdf")
 
 
 def _write_requests(results: RagResults, folder: Path) -> None:
-    """Write Figure 7 for the first query of each task, if rankings are saved."""
+    """Write Figure 7 for the first query of each task whose rankings are saved."""
     settings, sizes = results.settings, results.sizes
-    models = results.values.drop_duplicates(TASK)[MODEL]
+    models = results.values.drop_duplicates("task")[MODEL]
     for model in models.itertuples(index=False, name=None):
         rankings = model_folder(folder.parents[1], settings.name, model)
         if not rankings.is_dir():
@@ -309,10 +300,11 @@ def _write_requests(results: RagResults, folder: Path) -> None:
         run = saved.rankings(alpha)
         run = run[run[QID] == run[QID].iloc[0]]
         qid, labels = run[QID].iloc[0], saved.qrels
-        useful = () if labels is None else labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
-        size = _of(sizes, (model[0], model[2], qid), [TASK, GENERATOR, QID])
+        assert labels is not None  # the study saves its labels
+        useful = labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
+        size = _select(sizes, (model[0], model[2], qid), ["task", "generator", QID])
         figure = plot_requests(
-            run, cutoff=settings.cutoff, candidates=size[DOCUMENTS].iloc[0], useful=useful
+            run, cutoff=settings.cutoff, candidates=size["documents"].iloc[0], useful=useful
         )
         title = f"{', '.join(model)}, {alpha}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize=9)
@@ -327,7 +319,7 @@ def save_model_sections(results: RagResults, folder: str | PathLike[str]) -> lis
         folder: the study's folder, with saved rankings.
 
     Returns:
-        The folders of the models; ``fairtk report`` accepts each of them.
+        The folders of the models, each an argument for ``fairtk report``.
     """
     folders, tables = [], results.tables()
     for model in results.values[MODEL].drop_duplicates().itertuples(index=False, name=None):
@@ -341,53 +333,58 @@ def _sections(
 ) -> Iterator[Section]:
     task, _, generator = model
     values = results.values
-    retrievers = values[(values[TASK] == task) & (values[GENERATOR] == generator)]
-    collection = _of(tables["collections"], (task, generator), [TASK, GENERATOR])
+    retrievers = values[(values["task"] == task) & (values["generator"] == generator)]
+    collection = _select(tables["collections"], (task, generator), ["task", "generator"])
     facts = collection.iloc[0]
     yield Section(
         "Queries and labels",
         (
             f"Labels: {facts['labels']}. {facts['left out']} of {facts['looked at']} queries have "
             f"fewer than {results.settings.min_useful} useful documents and are excluded. A useful "
-            "document improves the answers of this generator; it need not be useful to readers.",
+            "document improves this generator's answers; it is not necessarily useful to people.",
             *results.notes,
         ),
         _table(collection.drop(columns=["labels"])),
     )
     pairs = tables.get("label_agreement")
-    if pairs is not None and len(pairs := pairs[pairs[TASK] == task]):
+    if pairs is not None and len(pairs := pairs[pairs["task"] == task]):
         yield Section(
             "Labels of other generators",
             (
-                "Labels depend on the generator. Flips of one model in two dtypes are due to "
-                "rounding, since a label is the sign of a gain.",
+                "Labels depend on the generator. flipped: documents that are useful for only one "
+                "of the two. Between two dtypes of one model, labels flip because of rounding: a "
+                "label is the sign of a gain.",
             ),
             frame_table(pairs),
         )
-    intervals = _of(tables["fairness_intervals"], model)
+    intervals = _select(tables["fairness_intervals"], model)
     n_tests = int(intervals["p"].notna().sum())
     correction = f", not corrected for {n_tests} comparisons," if n_tests > 1 else ","
     yield Section(
         "Utility by level of exposure (Tables 1 and 6 to 12)",
         (
-            "Rankings at all alphas, grouped by normalized EE-D, how uneven the exposure of a "
-            "query's documents is. value: mean normalized EU in the interval minus that of the "
-            "fixed ranking. paired: the mean difference per query, with its 95 % interval (low, "
-            f"high){correction} and its p-value after Holm's correction.",
+            "The rankings of a query at one alpha are a point. Points are grouped by normalized "
+            "EE-D, the unevenness of exposure. value: the mean normalized EU of the points minus "
+            "that of the fixed ranking. paired: the mean difference over queries, with its 95 % "
+            f"interval (low, high){correction} and its p-value after Holm's correction.",
         ),
-        _table(intervals[[INTERVAL, "points", "queries", "baseline", "mean", VALUE, "paired",
-                          "low", "high", "p_corrected", "note", PAPER, APART]]),
+        _table(intervals[["interval", "points", "queries", "baseline", "mean", "value", "paired",
+                          "low", "high", "p_corrected", "note", "paper", "from paper"]]),
     )  # fmt: skip
-    slopes = _of(tables["trade_offs"], model)
+    slopes = _select(tables["trade_offs"], model)
     yield Section(
         "Slopes and areas of the trade-offs (Tables 3 to 5)",
         (
-            "The paper does not say whether lines are fitted to means or to points, so the table "
-            "has both. covered: the part of the range 0 to 1 of x that the runs cover; the rest of "
+            "The paper does not say whether it fits lines to means or to points, so the table has "
+            "both. covered: the share of the range 0 to 1 of x that the runs cover. The rest of "
             "an area is extrapolated. low, high: 95 % bootstrap intervals over queries, not "
             "corrected for the number of rows.",
         ),
-        _table(slopes[["x", "y", "statistic", VALUE, "low", "high", COVERED, PAPER, APART]]),
+        _table(
+            slopes[
+                ["x", "y", "statistic", "value", "low", "high", "covered", "paper", "from paper"]
+            ]
+        ),
     )
     for x, y, title in TRADE_OFFS.values():
         yield Section(
@@ -398,31 +395,34 @@ def _sections(
         )
     yield Section(
         "Distribution over queries",
-        figure=plot_spread(_of(values, model)),
-        alternative=spread_text(_of(values, model)),
+        figure=plot_spread(_select(values, model)),
+        alternative=spread_text(_select(values, model)),
     )
     if results.has_credit:
         yield Section(
             "Credit and exposure",
-            _credit_prose(results.settings.credit, len(_of(tables["credit"], model))),
-            _table(_of(tables["credit"], model)),
-            figure=plot_credit(_of(values, model)),
-            alternative=credit_text(_of(values, model)),
+            _credit_prose(results.settings.credit, len(_select(tables["credit"], model))),
+            _table(_select(tables["credit"], model)),
+            figure=plot_credit(_select(values, model)),
+            alternative=credit_text(_select(values, model)),
         )
         yield Section(
             "Credit by position in the prompt",
             (
-                "Share of a prompt's credit at each position. Better documents come first, more so "
-                "with a larger alpha, so differences between positions are also differences "
+                "The share of a prompt's credit at each position. A larger alpha puts better "
+                "documents first, so a difference between positions can also be a difference "
                 "between documents. Intervals (95 %, Student's t) are not corrected for the number "
                 "of rows.",
             ),
-            _table(_of(tables["credit_by_place"], model)),
+            _table(_select(tables["credit_by_place"], model)),
         )
     yield Section(
         "The uniform end of the curves",
-        ("The exact values of a policy that ignores scores, and the means at the smallest alpha.",),
-        _table(_of(tables["uniform_end"], model)),
+        (
+            "Exact values of a uniform policy, which ignores scores, and the means at the "
+            "smallest alpha.",
+        ),
+        _table(_select(tables["uniform_end"], model)),
     )
 
 
@@ -431,45 +431,48 @@ def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
     n_samples, cutoff = results.settings.n_samples, results.settings.cutoff
     if n_samples < 2:
         return ("The sampling bias of EE_D cannot be estimated from one sample per query.",)
-    values = _of(results.values, model)
-    values = values[(values[MEASURE] == EE_D) & ~values[ALPHA].isin([DETERMINISTIC, ORACLE])]
-    sizes = _of(results.sizes, (model[0], model[2]), [TASK, GENERATOR]).set_index(QID)[DOCUMENTS]
+    values = _select(results.values, model)
+    values = values[(values["measure"] == EE_D) & ~values["alpha"].isin([DETERMINISTIC, ORACLE])]
+    sizes = _select(results.sizes, (model[0], model[2]), ["task", "generator"]).set_index(QID)[
+        "documents"
+    ]
     single = values[QID].map(sizes).clip(upper=cutoff) / cutoff  # EE_D of a single ranking
-    means = ((single - values[VALUE]) / (n_samples - 1)).groupby(values[ALPHA]).mean()
+    means = ((single - values["value"]) / (n_samples - 1)).groupby(values["alpha"]).mean()
     bias = ", ".join(f"alpha {alpha:g} {mean:+.4f}" for alpha, mean in means.items())
     return (
         f"EE_D is the plain estimate from {n_samples} samples. Its intervals do not include the "
-        f"sampling bias (plain minus unbiased estimate): {bias}.",
+        f"sampling bias, the plain minus the unbiased estimate: {bias}.",
     )
 
 
-def _credit_prose(maker: str, n_rows: int) -> tuple[str, ...]:
+def _credit_prose(method: str, n_rows: int) -> tuple[str, ...]:
     """Return the introduction of a credit table with `n_rows` rows."""
-    how = {
-        "one-out": "the loss in utility of the answer without the document",
-        "shapley": "the mean gain in utility of the answer from adding the document, over all "
+    definition = {
+        "one-out": "the loss in the answer's utility if the document is left out",
+        "shapley": "the mean gain in the answer's utility from adding the document, over all "
         "orders (exact Shapley values)",
         CITATIONS: "the sentences of the answer that cite the document",
-    }[maker]
+    }[method]
     return (
-        f"Credit of a document in a prompt: {how}. value: the measure of credit; exposure: the "
-        "same measure with equal credit for all documents of a prompt. AE_D and CreditGap of "
-        "sampled rankings are unbiased estimates, which can be below 0; they require two rankings "
-        "of a query with positive credit. low, high: 95 % t interval of the difference, or of the "
-        f"value if there is no exposure, not corrected for {n_rows} comparisons. undefined: share "
-        "of rankings without positive credit, which are excluded; below 0: share of documents with "
-        "negative credit, which counts as 0. The dashed line in the figure is an equal share.",
-        "Credit measures how much this generator's answers depend on each document, by this "
-        "utility. It does not measure causes in the world, authorship or copyright.",
+        f"Credit of a document in a prompt: {definition}. value: the measure of credit; exposure: "
+        "the same measure with equal credit for all documents of a prompt. AE_D and CreditGap of "
+        "sampled rankings are unbiased estimates. They can be below 0 and require two rankings of "
+        "a query with positive credit. low, high: the 95 % t interval of the difference, or of "
+        f"the value if exposure is empty, not corrected for {n_rows} comparisons. undefined: the "
+        "share of rankings without positive credit, which are excluded. below 0: the share of "
+        "documents with negative credit, which counts as 0. The dashed line in the figure is an "
+        "equal share.",
+        "Credit measures how much the utility of this generator's answers depends on each "
+        "document. It does not measure causes in the world, authorship or copyright.",
     )
 
 
-def _of(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -> pd.DataFrame:
-    """Return a model's rows."""
+def _select(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -> pd.DataFrame:
+    """Return the rows whose columns have the values of a key, by default those of a model."""
     return frame[(frame[columns] == list(key)).all(axis=1)]
 
 
 def _table(frame: pd.DataFrame) -> Table:
     rest = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
-    # the columns of the paper are empty for models that are not in it
+    # columns with the paper's numbers are empty for other models
     return frame_table(rest.loc[:, rest.notna().any().to_numpy()])

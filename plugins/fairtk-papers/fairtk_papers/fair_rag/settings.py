@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -26,7 +26,7 @@ from fairtk.measures import EU
 from fairtk.plugins import BackendSpec
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
-from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
+from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
 from fairtk_papers.studies import (
     NAMES,
     NUMBERS,
@@ -34,10 +34,10 @@ from fairtk_papers.studies import (
     STRING,
     TABLES,
     Configuration,
-    GivenRun,
     Kinds,
-    labels_of,
-    repeated,
+    RunRetriever,
+    duplicates,
+    read_labels,
     resolve_path,
     with_none,
 )
@@ -49,7 +49,7 @@ class TaskUtility:
 
     Attributes:
         name: the name of the string utility.
-        upper_bound: turns an error u into upper_bound - u; `None` if higher is better already.
+        upper_bound: turns an error u into upper_bound - u; `None` if higher is better.
     """
 
     name: str
@@ -63,17 +63,12 @@ class TaskUtility:
         return EU(utility=self.name, upper_bound=self.upper_bound)
 
 
-ACCURACY, ROUGE = TaskUtility("accuracy"), TaskUtility("rougeL")
 UTILITIES: Mapping[int, TaskUtility] = {
-    1: ACCURACY,
-    2: ACCURACY,
+    **dict.fromkeys((1, 2), TaskUtility("accuracy")),
     3: TaskUtility("mae", 4.0),
-    **dict.fromkeys((4, 5, 6, 7), ROUGE),
+    **dict.fromkeys((4, 5, 6, 7), TaskUtility("rougeL")),
 }
 """The utility of each task, for EU and, by default, for labels: the measures of the LaMP paper."""
-
-PUBLISHED_LABELS: Mapping[int, TaskUtility] = {**UTILITIES, 3: ACCURACY}
-"""The utilities with which the published code labels: accuracy for LaMP-3, whose EU uses MAE."""
 
 
 class LampTask:
@@ -106,7 +101,7 @@ class LampTask:
     @cached_property
     def published(self) -> pd.DataFrame | None:
         """The labels in the dataset: ``qid``, ``docno``, ``label``; `None` if it has no labels."""
-        return labels_of(self.dataset) if self.dataset.has_qrels() else None
+        return read_labels(self.dataset) if self.dataset.has_qrels() else None
 
     @property
     def license(self) -> str:
@@ -115,34 +110,29 @@ class LampTask:
 
 
 def read_tasks(
-    source: str | PathLike[str], numbers: tuple[int, ...] = (), split: str = "dev"
+    folder: str | PathLike[str], numbers: Sequence[int], split: str = "dev"
 ) -> list[LampTask]:
-    """Return the tasks of a folder or a dataset id.
+    """Return the tasks of a folder.
 
     Args:
-        source: an id such as ``lamp/4/dev``, or a folder with LaMP's files; for several tasks, a
-            folder with one subfolder per task (``LaMP_4``), or the folder of published labels.
-        numbers: the task numbers, required for a folder.
+        folder: a folder with LaMP's files; for several tasks, a folder with one subfolder per task
+            (``LaMP_4``), or the folder of published labels.
+        numbers: the task numbers.
         split: the split in the folder's file names.
 
     Raises:
-        InputError: `numbers` is missing for a folder, or given for an id.
+        InputError: `numbers` is empty.
+        ParameterError: a task number is a duplicate.
+        FormatError: a file is missing or malformed.
     """
-    folder = Path(source).expanduser()
-    if not folder.exists():
-        if numbers:
-            raise InputError(
-                f"{source}: `tasks` is only valid for a folder; a dataset id names its task, e.g. "
-                "lamp/4/dev"
-            )
-        return [LampTask(str(source))]
+    folder = Path(folder).expanduser()
     if not numbers:
         raise InputError(
             f"{folder}: `tasks` is required for a folder, e.g. `tasks=[4]`, because LaMP's files "
             "do not name their task"
         )
-    if repeated(numbers):
-        raise ParameterError(f"the study: duplicate task {repeated(numbers)[0]}")
+    if duplicates(numbers):
+        raise ParameterError(f"the study: duplicate task {duplicates(numbers)[0]}")
     tasks = []
     for number in numbers:
         names = (f"LaMP_{number}", f"lamp-{number}")
@@ -153,22 +143,20 @@ def read_tasks(
 
 Labels = Literal["published", "own"]
 Truncation = Literal["keep-question", "published"]
-Maker = Literal["none", "one-out", "shapley", "citations"]
-LABELS: tuple[Labels, ...] = get_args(Labels)
+CreditMethod = Literal["none", "one-out", "shapley", "citations"]
 GRADES = ("binary", "gain")
 TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
-"""How LaMP's prompts are truncated: our name to that of `fairtk.prompts`."""
+"""The name in `fairtk.prompts` of each way to truncate LaMP's prompts."""
 NONE, CITATIONS = "none", "citations"
 SUBSETS = {"one-out": "one-out", "shapley": "all"}
 """The kind of `fairtk.credit.Subsets` for each credit method."""
-MAKERS: tuple[Maker, ...] = get_args(Maker)
 _CHOICES = {
-    "labels": LABELS,
+    "labels": get_args(Labels),
     "label_utility": ("paper", "code"),
     "grades": GRADES,
-    "eu_over": OVER,
-    "truncation": tuple(TRUNCATIONS),
-    "credit": MAKERS,
+    "eu_over": ("retriever", "generator"),
+    "truncation": TRUNCATIONS,
+    "credit": get_args(CreditMethod),
 }
 
 
@@ -181,21 +169,22 @@ class RagSettings:
         n_samples: rankings per query and alpha (N).
         cutoff: number of documents in a prompt (k).
         seed: the seed of the samplers.
-        limit: number of queries per task, from the first; `None` for all.
-        labels: which documents are useful: ``"published"`` for the labels in the dataset if it has
-            any, ``"own"`` for labels from the generator's gains.
-        label_utility: ``"paper"`` for gains in the utility of EU; ``"code"`` for the choice of the
-            published code, which labels LaMP-3 by accuracy.
-        grades: ``"binary"`` labels, or ``"gain"`` for ranks among the query's distinct gains.
+        limit: maximum number of queries per task, from the start of the file; `None` for all.
+        labels: ``"published"`` for the labels in the dataset if it has any, ``"own"`` for labels
+            from the generator's gains.
+        label_utility: the utility whose gains are the labels: ``"paper"`` for that of EU,
+            ``"code"`` for that of the published code, which labels LaMP-3 by accuracy.
+        grades: ``"binary"`` for labels 0 and 1, or ``"gain"`` for the rank of a gain among the
+            query's distinct gains.
         min_useful: queries with fewer useful documents are excluded.
-        eu_over: the rankings over which the best utility is taken to normalize EU: those of one
-            ``"retriever"``, or of all retrievers with the ``"generator"``.
-        eu_deterministic: whether the deterministic ranking counts among them.
-        truncation: how prompts that are longer than the generator's window are truncated. With
-            ``"keep-question"`` documents share the tokens that the question leaves; with
-            ``"published"`` each gets (window - question) // k tokens and then the prompt is cut,
-            as in the published code.
-        credit: also measure how much an answer depends on each document (its credit):
+        eu_over: EU is normalized by the utility of the best ranking of one ``"retriever"``, or of
+            all retrievers with the same ``"generator"``.
+        eu_deterministic: whether the deterministic ranking can be that best ranking.
+        truncation: how prompts longer than the generator's window are truncated.
+            ``"keep-question"``: the documents share the tokens that the question leaves.
+            ``"published"``: each document gets (window - question) // k tokens, then the end of
+            the prompt is cut, as in the published code.
+        credit: how credit, the dependence of an answer on each document, is computed:
             ``"one-out"`` leaves out one document at a time (k + 1 prompts per ranking),
             ``"shapley"`` uses all subsets (2^k prompts, k at most 8), ``"citations"`` reads the
             citations in the answer. The oracle has no credit.
@@ -213,11 +202,11 @@ class RagSettings:
     eu_over: str = "retriever"
     eu_deterministic: bool = False
     truncation: Truncation = "keep-question"
-    credit: Maker = "none"
+    credit: CreditMethod = "none"
 
     def __post_init__(self) -> None:
         """Check the values."""
-        object.__setattr__(self, "alphas", _alphas(self.alphas))
+        object.__setattr__(self, "alphas", _check_alphas(self.alphas))
         for name in ("n_samples", "cutoff", "min_useful"):
             checks.integer(name, getattr(self, name), "the study")
         checks.integer("seed", self.seed, "the study", least=None)
@@ -251,16 +240,18 @@ class RagSettings:
         sampled: dict[str, float | str] = {f"alpha {alpha:g}": alpha for alpha in self.alphas}
         return {**sampled, ORACLE: ORACLE, DETERMINISTIC: DETERMINISTIC}
 
-    def utility_of_labels(self, task: int) -> TaskUtility:
+    def get_label_utility(self, task: int) -> TaskUtility:
         """Return the utility that labels a task's documents."""
-        return (UTILITIES if self.label_utility == "paper" else PUBLISHED_LABELS)[task]
+        if self.label_utility == "code" and task == 3:
+            return TaskUtility("accuracy")  # as in the published code, although EU uses MAE
+        return UTILITIES[task]
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {**asdict(self), "alphas": list(self.alphas)}
 
 
-def _alphas(alphas: Any) -> tuple[float, ...]:
+def _check_alphas(alphas: Any) -> tuple[float, ...]:
     is_list = isinstance(alphas, Sequence) and not isinstance(alphas, str) and len(alphas) > 0
     numbers = is_list and all(
         isinstance(a, int | float) and not isinstance(a, bool) for a in alphas
@@ -270,8 +261,8 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
             f"the study: alphas must be a list of numbers of at least 0, got {alphas!r}"
         )
     values = tuple(sorted(float(a) for a in alphas))
-    if twice := repeated(values):
-        raise ParameterError(f"the study: duplicate alpha {twice[0]:g}")
+    if duplicates(values):
+        raise ParameterError(f"the study: duplicate alpha {duplicates(values)[0]:g}")
     return values
 
 
@@ -281,7 +272,7 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "splade": SpladeScorer,
 }
 MakeGenerator = Callable[..., Generator]
-"""Builds a generator from a task number, a cutoff, and ``truncation`` if not the default."""
+"""Builds a generator from a task number, a cutoff and, unless it is the default, ``truncation``."""
 
 
 def make_retriever(text: str, **options: Any) -> Any:
@@ -294,11 +285,11 @@ def make_retriever(text: str, **options: Any) -> Any:
     Raises:
         NotFoundError: the retriever is unknown.
         ParameterError: a setting is invalid.
-        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
+        FormatError, InputError: see `fairtk_papers.studies.RunRetriever`.
     """
     name, _, model = text.partition(":")
     if path := _run_file(text):
-        return GivenRun(path, **options)
+        return RunRetriever(path, **options)
     if name not in RETRIEVERS:
         raise NotFoundError("retriever", name, [*RETRIEVERS, "NAME=RUNFILE"])
     if model and name == "bm25":
@@ -334,18 +325,18 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
 
     Args:
         text: ``KIND:MODEL`` with a kind from `fairtk.llm.list_model_kinds`, e.g.
-            ``t5:google/flan-t5-small``. A kind with a dtype, ``t5-bfloat16:MODEL``, allows the
-            same model twice; the study then reports how many labels differ.
-        ledger: stores the answers of chat models and limits their cost; `None` for the study's
-            store.
+            ``t5:google/flan-t5-small``. To use one model with two dtypes, add the dtype to the
+            kind, ``t5-bfloat16:MODEL``; the study then reports how many labels differ.
+        ledger: stores the answers of chat models and limits their cost; `None` to store them in
+            the study's store, without a limit.
         **options: settings of the model.
 
     Raises:
         NotFoundError: the kind of model or a setting is unknown.
         ParameterError: the model's name is missing, or a setting is invalid.
     """
-    spec, chosen = parse_model(text, "answers", "generator")
-    settings = {**chosen, **with_none(options)}
+    spec, text_settings = parse_model(text, "answers", "generator")
+    settings = {**text_settings, **with_none(options)}
     if isinstance(spec, BackendSpec):
         settings = {**spec.exact, **settings}  # labels depend on small differences
         if spec.stage is not None:
@@ -370,8 +361,8 @@ def _prompt(task: int, truncation: str) -> prompts.PromptBuilder:
 class RagConfiguration(Configuration):
     """The configuration of the *Towards Fair RAG* study.
 
-    `data` has ``folder``, ``tasks`` (numbers) and ``split``, or ``datasets`` (ids). The strings of
-    retrievers are for `make_retriever`, those of models for `make_generator`.
+    `data` has ``folder``, ``tasks`` (numbers) and ``split``, or ``datasets`` (ids). `retrievers`
+    are arguments of `make_retriever`, `models` of `make_generator`.
     """
 
     settings: RagSettings = field(default_factory=RagSettings)
@@ -395,17 +386,17 @@ class RagConfiguration(Configuration):
 
     @property
     def tasks(self) -> list[LampTask]:
-        """The tasks; see `read_tasks`."""
-        folder, ids = self.data.get("folder"), self.data.get("datasets", ())
-        numbers = tuple(self.data.get("tasks", ()))
-        if folder is None and numbers:
+        """The tasks of the folder or the datasets."""
+        numbers = self.data.get("tasks", ())
+        if "folder" in self.data:
+            return read_tasks(self.data["folder"], numbers, self.data.get("split", "dev"))
+        ids = self.data["datasets"]
+        if numbers:
             raise InputError(
                 f"{', '.join(ids)}: `tasks` is only valid for a folder; a dataset id names its "
                 "task, e.g. lamp/4/dev"
             )
-        split = self.data.get("split", "dev")
-        in_folder = () if folder is None else read_tasks(folder, numbers, split)
-        return [*(task for name in ids for task in read_tasks(name)), *in_folder]
+        return [LampTask(name) for name in ids]
 
     def with_server(self, server: Mapping[str, Any]) -> RagConfiguration:
         """Return a copy with a server's settings for the generators on servers.
@@ -413,25 +404,27 @@ class RagConfiguration(Configuration):
         Raises:
             InputError: there are settings, but no generator on a server.
         """
-        served = self.served(server)
-        more = {name: {**self.options.get(name, {}), **server} for name in served if server}
+        if not server:
+            return self
+        names = self.require_server(server)
+        more = {name: {**self.options.get(name, {}), **server} for name in names}
         return replace(self, options={**self.options, **more})
 
-    def served(self, needed_by: Mapping[str, Any]) -> list[str]:
+    def require_server(self, options: Iterable[str]) -> list[str]:
         """Return the generators that call a server.
 
         Args:
-            needed_by: the options that require such a generator.
+            options: the options that require such a generator, for messages.
 
         Raises:
-            InputError: an option requires such a generator, but no generator is on a server.
+            InputError: no generator calls a server.
         """
         names = [n for n in self.models if parse_model(n, "answers", "generator")[0].server]
-        if needed_by and not names:
+        if not names:
             specs = list_model_kinds("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
-                f"a generator on a server ({kinds}) is required for {', '.join(needed_by)}, got "
+                f"a generator on a server ({kinds}) is required for {', '.join(options)}, got "
                 f"{', '.join(self.models)}"
             )
         return names

@@ -1,4 +1,4 @@
-"""The study: rankings, answers and measures; its cost and its progress."""
+"""The *Towards Fair RAG* study: rankings, answers, measures, cost and progress."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from fairtk.transformers import (
     SingleDocumentSampler,
 )
 from fairtk_papers.fair_rag.labels import (
-    Labeled,
+    TaskLabels,
+    explain_no_labels,
     label_agreement,
     label_systems,
     label_task,
-    nothing_useful,
 )
 from fairtk_papers.fair_rag.results import NDCG, RagResults, model_folder
 from fairtk_papers.fair_rag.settings import (
@@ -59,54 +59,48 @@ from fairtk_papers.fair_rag.settings import (
     make_retriever,
 )
 from fairtk_papers.fair_rag.tables import (
-    ALPHA,
     BELOW,
     CREDIT_MEASURES,
     DETERMINISTIC,
     EE_D,
     EE_R,
     EU,
+    EXPOSURE_SUFFIX,
     GAP,
-    GENERATOR,
-    MEASURE,
     MODEL,
     NORMALIZED_EU,
-    OF_EXPOSURE,
     ORACLE,
     POSITION,
-    RETRIEVER,
     SUM,
-    TASK,
     UNDEFINED,
-    VALUE,
     normalized_utility,
     sizes,
 )
 from fairtk_papers.studies import (
     COUNTS,
-    GivenRun,
+    RunRetriever,
     StudyPlan,
     allow_name_reuse,
     collect_warnings,
-    repeated,
+    duplicates,
 )
 
 
 class RagStudy:
     """The experiment of *Towards Fair RAG* (Kim and Diaz 2024, sections 3 to 5).
 
-    Documents are labeled by their gain in utility for each generator. For each retriever, rankings
-    are sampled at each alpha and by an oracle; the fixed ranking is the baseline. The generator
-    answers from each ranking. A store in `folder` keeps all answers, so labels, alphas and systems
-    share them, and a stopped run continues where it stopped.
+    Documents are labeled by their gain in utility for each generator. For each retriever, the
+    generator answers from rankings that are sampled at each alpha and by an oracle, and from the
+    fixed ranking, the baseline. All answers are stored in `folder`: equal prompts are answered
+    once, and a stopped run continues where it stopped.
 
     Args:
         tasks: the tasks.
         retrievers: scorers of candidates by name, e.g. ``{"BM25": BM25Scorer()}``, or
-            `fairtk_papers.studies.GivenRun`.
-        generators: by name, functions that build the generator of a task, e.g.
+            `fairtk_papers.studies.RunRetriever`.
+        generators: functions by name that build the generator of a task, e.g.
             `fairtk_papers.fair_rag.make_generator("t5:my/model")`. Their arguments are the number
-            of the task, the cutoff, and ``truncation`` if it is not the default.
+            of the task, the cutoff and, unless it is the default, ``truncation``.
         folder: the folder for the store and the results; studies with other settings can share it.
         settings: the settings of the study.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
@@ -129,9 +123,9 @@ class RagStudy:
         for kind, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
             if not values:
                 raise ParameterError(f"the study requires at least one {kind}")
-        if duplicates := repeated(task.name for task in tasks):
+        if repeated := duplicates(task.name for task in tasks):
             raise ParameterError(
-                f"the study: duplicate task name {duplicates[0]!r}; set LampTask(..., name=...)"
+                f"the study: duplicate task name {repeated[0]!r}; set LampTask(..., name=...)"
             )
         self.tasks = list(tasks)
         self.retrievers = dict(retrievers)
@@ -140,16 +134,19 @@ class RagStudy:
         self.settings = RagSettings() if settings is None else settings
         self.engine = engine
         for retriever in self.retrievers.values():
-            if isinstance(retriever, GivenRun):
+            if isinstance(retriever, RunRetriever):
                 self.check_run(retriever)
 
     @classmethod
-    def of(cls, configuration: RagConfiguration, ledger: Ledger | None = None) -> RagStudy:
+    def from_configuration(
+        cls, configuration: RagConfiguration, ledger: Ledger | None = None
+    ) -> RagStudy:
         """Return the study of a configuration.
 
         Args:
             configuration: the configuration.
-            ledger: stores answers of servers; `None` for the study's store, without a budget.
+            ledger: stores the answers of servers and limits their cost; `None` to store them in
+                the study's store, without a limit.
 
         Raises:
             ParameterError: a setting is out of range, or there is a duplicate.
@@ -157,17 +154,17 @@ class RagStudy:
             InputError: see `RagStudy`.
         """
         retrievers, models = configuration.retrievers, configuration.models
-        for owner in configuration.options:
-            if owner not in (*retrievers, *models):
-                names = [*retrievers, *models]
-                error = NotFoundError("retriever or generator in [options]:", owner, names)
+        names = [*retrievers, *models]
+        for name in configuration.options:
+            if name not in names:
+                error = NotFoundError("retriever or generator with [options]", name, names)
                 source = configuration.source
                 raise FormatError(str(error), source) if source else error
         generate = partial(make_generator, ledger=ledger)
         return cls(
             configuration.tasks,
-            _made("retriever", retrievers, make_retriever, configuration),
-            _made("generator", models, generate, configuration),
+            _build_by_name("retriever", retrievers, make_retriever, configuration),
+            _build_by_name("generator", models, generate, configuration),
             configuration.output,
             configuration.settings,
             **configuration.engine,
@@ -175,61 +172,62 @@ class RagStudy:
 
     def run(
         self,
-        say: Callable[[str], None] = lambda text: None,
+        on_progress: Callable[[str], None] = lambda text: None,
         keep_rankings: bool = False,
         command: str | None = None,
     ) -> RagResults:
         """Run the missing parts of the study and return the results.
 
         Args:
-            say: called with a line at the start of each part.
-            keep_rankings: whether to save the rankings and answers, which reports need.
-            command: the command line that runs the study, for reports.
+            on_progress: called with a line of text at the start of each part.
+            keep_rankings: whether to save rankings and answers, which reports require.
+            command: the command line of the study, for reports.
 
         Raises:
             InputError: no query of any task has enough useful documents.
-            DeferredError: answers of a batch are missing; all other results are stored.
+            DeferredError: answers of a batch are missing. All other results are stored.
         """
         deferred: list[str] = []
         values: list[pd.DataFrame] = []
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
-        labels: dict[tuple[str, str], Labeled] = {}
+        labels: dict[tuple[str, str], TaskLabels] = {}
         self.check()
         for task in self.tasks:
             for name in self.generators:
                 generator = self.generator(task, name)
-                say(f"{task.name}, {name}: labels")
+                on_progress(f"{task.name}, {name}: labels")
                 try:
                     with collect_warnings() as label_warnings:
-                        labeled = self.labeled(task, generator)
+                        task_labels = self.label(task, generator)
                 except DeferredError:
                     deferred.append(f"{task.name}, {name}: labels")
                     continue
-                labels[task.name, name] = labeled
-                facts.append({"task": task.name, "generator": name, **labeled.facts})
-                if labeled.qrels.empty:
-                    notes.append(nothing_useful(task, name, labeled, self.settings))
+                labels[task.name, name] = task_labels
+                facts.append({"task": task.name, "generator": name, **task_labels.facts})
+                qrels = task_labels.qrels
+                if qrels.empty:
+                    notes.append(explain_no_labels(task, name, task_labels, self.settings))
                     continue
-                counts.append(sizes(labeled.qrels, task.name, name))
+                counts.append(sizes(qrels, task.name, name))
                 utilities = []
                 for retriever in self.retrievers:
-                    say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
-                    group = (task, retriever, generator, labeled.qrels)
+                    on_progress(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
+                    inputs = (task, retriever, generator, qrels)
                     try:
                         with collect_warnings() as run_warnings:
-                            results = self.experiment(*group)
+                            results = self.experiment(*inputs)
                             per_query, per_sample = self._values(retriever, results)
                         with collect_warnings() as credit_warnings:
-                            frames = self.credit(*group, results)
+                            frames = self.credit(*inputs, results)
                     except DeferredError:
                         deferred.append(f"{task.name}, {name}: {retriever}")
                         with contextlib.suppress(DeferredError):  # adds its prompts to the batch
                             if self.settings.credit in SUBSETS:
-                                self.subsets(*group)
+                                self.subsets(*inputs)
                         continue
-                    model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
+                    model = {"task": task.name, "retriever": retriever, "generator": name}
                     if keep_rankings:
                         saved = model_folder(self.folder, self.settings.name, tuple(model.values()))
                         results.config |= {
@@ -246,7 +244,7 @@ class RagStudy:
                         results.save(saved)
                     if frames:
                         alphas = {self.settings.systems[s]: f for s, f in frames.items()}
-                        credit = credit_values(alphas, labeled.qrels, self.settings.cutoff)
+                        credit = credit_values(alphas, qrels, self.settings.cutoff)
                         per_query = pd.concat([per_query, credit], ignore_index=True)
                     values.append(per_query.assign(**model))
                     utilities.append(per_sample.assign(**model))
@@ -257,9 +255,7 @@ class RagStudy:
                     over=self.settings.eu_over,
                     deterministic=self.settings.eu_deterministic,
                 )
-                values.append(
-                    normalized.assign(**{MEASURE: NORMALIZED_EU})[list(values[-1].columns)]
-                )
+                values.append(normalized.assign(measure=NORMALIZED_EU)[list(values[-1].columns)])
         if deferred:
             raise DeferredError(
                 f"waiting for answers of a batch ({format_list(deferred, 3)}); run again after "
@@ -268,7 +264,7 @@ class RagStudy:
         if not values:
             raise InputError("; ".join(notes))
         return RagResults(
-            values=pd.concat(values, ignore_index=True)[[*MODEL, ALPHA, QID, MEASURE, VALUE]],
+            values=pd.concat(values, ignore_index=True)[[*MODEL, "alpha", QID, "measure", "value"]],
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
@@ -278,10 +274,10 @@ class RagStudy:
         )
 
     def check(self) -> None:
-        """Use each retriever, tokenizer and prompt once, so that errors come before hours of work.
+        """Use each retriever, tokenizer and prompt once, to find errors before hours of work.
 
         Raises:
-            FairtkError: data or a model cannot be read, or a model has no known window.
+            FairtkError: data or a model cannot be read, or the window of a model is unknown.
         """
         for name in self.generators:
             generator = self.generator(self.tasks[0], name)
@@ -291,7 +287,7 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
-    def check_run(self, run: GivenRun) -> None:
+    def check_run(self, run: RunRetriever) -> None:
         """Raise an `InputError` if a run has topics or documents that are not in the tasks."""
         limit = self.settings.limit
         topics = pd.concat([task.topics[QID] for task in self.tasks])
@@ -306,13 +302,13 @@ class RagStudy:
     def plan(self) -> StudyPlan:
         """Return the cost of the study, without answering prompts.
 
-        There is one row per task, generator and retriever, after one for labels: ``queries``,
-        ``rankings``, and distinct ``prompts``, estimated from the first 20 queries (for the oracle
-        an upper bound). With credit there is a further row for its additional prompts. For
-        generators on servers, ``calls`` are the unanswered prompts; ``prompt_tokens`` assume
-        prompts as long as in the first 20 queries; ``completion_tokens`` and ``price`` (NaN if
-        unknown) assume answers of the maximum length. `StudyPlan.total` has the sums of these
-        four and the approximate number of unanswered ``prompts``.
+        There is one row for the labels of a task and generator, one per retriever, and with credit
+        another one for its additional prompts. The columns are ``queries``, ``rankings`` and the
+        number of distinct ``prompts``, estimated from the first 20 queries (for the oracle an upper
+        bound). For generators on servers, ``calls`` is the number of unanswered prompts,
+        ``prompt_tokens`` assumes prompts as long as those of the first 20 queries, and
+        ``completion_tokens`` and ``price`` (NaN if unknown) assume answers of the maximum length.
+        `StudyPlan.total` has the sums of these four and the number of unanswered ``prompts``.
         """
         rows: list[tuple[Any, ...]] = []
         per_prompt: list[FloatArray] = []
@@ -322,70 +318,70 @@ class RagStudy:
             n_topics, n_documents = len(topics), len(candidates(topics[[QID]]))
             for name in self.generators:
                 generator = self.generator(task, name)
-                if not self.takes_published(task):
+                if not self.uses_published_labels(task):
                     rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
                     alone = SingleDocumentSampler()(candidates(first))
-                    per_prompt.append(_cost_of_prompts(generator, [first, alone]))
+                    per_prompt.append(_estimate_per_prompt(generator, [first, alone]))
                 for retriever in self.retrievers:
                     rankings = n_topics * (
                         self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
                     )
-                    frames, *numbers = _distinct(self, task, retriever, first)
-                    distinct, *of_credit = (round(n * n_topics) for n in numbers)
+                    frames, *numbers = _distinct_prompts(self, task, retriever, first)
+                    distinct, *credit_counts = (round(n * n_topics) for n in numbers)
                     rows.append((task.name, retriever, name, n_topics, rankings, distinct))
-                    cost = _cost_of_prompts(generator, frames)
+                    cost = _estimate_per_prompt(generator, frames)
                     per_prompt.append(cost)
                     if self.settings.credit in SUBSETS:
-                        kind = f"{retriever}{OF_CREDIT}"
-                        rows.append((task.name, kind, name, n_topics, *of_credit))
+                        kind = f"{retriever}{CREDIT_SUFFIX}"
+                        rows.append((task.name, kind, name, n_topics, *credit_counts))
                         per_prompt.append(cost)
         work = pd.DataFrame(rows, columns=PLAN)
-        counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
+        counts = _status(self).groupby(["task", "generator", "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
-        keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
-        left = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
-        work[COUNTS] = np.where(left > 0, per_prompt * left, 0.0)
+        keys = zip(work["task"], work["generator"], work["retriever"], strict=True)
+        n_unanswered = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
+        work[COUNTS] = np.where(n_unanswered > 0, per_prompt * n_unanswered, 0.0)
         work = work.round({"completion_tokens": 0})
         work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"About {left.sum():,.0f} prompts are unanswered. Equal prompts count once; for the "
-            "oracle the number is an upper bound."
+            f"About {n_unanswered.sum():,.0f} prompts are unanswered. Equal prompts count once; "
+            "the number for the oracle is an upper bound."
         )
         if work["calls"].any():
             note += (
-                " Calls go to servers; recorded answers cost nothing. Tokens and price are rough: "
-                f"answers of the maximum length, prompts as in the first {N_ESTIMATED} queries."
+                " Calls go to servers; recorded answers cost nothing. Tokens and price are rough "
+                "estimates: answers of the maximum length, prompts as long as those of the first "
+                f"{N_ESTIMATED} queries."
             )
-        total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
+        total = {"prompts": float(n_unanswered.sum()), **work[COUNTS].sum(skipna=False)}
         return StudyPlan(work, total, note)
 
     def status(self) -> pd.DataFrame:
         """Return the progress of each system.
 
-        The columns are ``task``, ``generator``, ``stage``, ``queries``, ``done``, ``failed`` (a run
-        tries them again) and ``missing``.
+        The columns are ``task``, ``generator``, ``stage``, ``queries``, ``done``, ``failed`` (the
+        next run retries these) and ``missing``.
         """
         return _status(self).drop(columns="kind")
 
     def generator(self, task: LampTask, name: str) -> Generator:
         """Return the generator for a task."""
-        more = {"truncation": self.settings.truncation}
-        if self.settings.truncation == RagSettings.truncation:
-            more = {}
-        return self.generators[name](task.number, self.settings.cutoff, **more)
+        truncation = self.settings.truncation
+        options = {} if truncation == RagSettings.truncation else {"truncation": truncation}
+        return self.generators[name](task.number, self.settings.cutoff, **options)
 
-    # One group --------------------------------------------------------------------------------
+    # One task, retriever and generator --------------------------------------------------------
 
     def systems(
-        self, task: LampTask, retriever: str, qrels: pd.DataFrame, last: Sequence[Any] = ()
+        self, task: LampTask, retriever: str, qrels: pd.DataFrame, *stages: Any
     ) -> dict[str, Any]:
-        """Return the systems of a group by name.
+        """Return the systems by name.
 
         Args:
             task: the task.
             retriever: the name of the retriever.
             qrels: the labels for the oracle.
-            last: stages after the rankings, e.g. the generator.
+            *stages: the stages after the rankings, e.g. the generator.
         """
         settings = self.settings
         sampling: dict[str, Any] = {
@@ -394,16 +390,14 @@ class RagStudy:
             "seed": settings.seed,
         }
         policies: dict[str, Any] = {
-            name: FairSampler(alpha=alpha, **sampling)
-            for name, alpha in settings.systems.items()
-            if not isinstance(alpha, str)
+            f"alpha {alpha:g}": FairSampler(alpha=alpha, **sampling) for alpha in settings.alphas
         }
         policies[ORACLE] = OracleSampler(qrels, **sampling)
         policies[DETERMINISTIC] = RankCutoff(settings.cutoff)
         pipelines = {}
         for name, policy in policies.items():
             pipeline = Candidates(task.dataset) >> self.retrievers[retriever] >> policy
-            for stage in last:
+            for stage in stages:
                 pipeline = pipeline >> stage
             pipelines[name] = pipeline
         return pipelines
@@ -417,14 +411,14 @@ class RagStudy:
         run: Callable[..., Any] = Experiment,
         **more: Any,
     ) -> Any:
-        """Run the systems of one group.
+        """Run the systems of a task, retriever and generator.
 
         Args:
             task: the task.
             retriever: the name of the retriever.
             generator: the task's generator.
-            qrels: the labels of the measured queries.
-            run: `fairtk.Experiment`, or `fairtk.plan` for the progress only.
+            qrels: the labels of the queries to measure.
+            run: `fairtk.Experiment`, or `fairtk.plan` for the progress alone.
             **more: further arguments of `fairtk.Experiment`.
         """
         k = self.settings.cutoff
@@ -432,7 +426,7 @@ class RagStudy:
         quality = [E(nDCG @ k), UTILITIES[task.number].measure]
         with allow_name_reuse():
             return run(
-                self.systems(task, retriever, qrels, [generator]),
+                self.systems(task, retriever, qrels, generator),
                 task.topics[task.topics[QID].isin(set(qrels[QID]))],
                 qrels,
                 [*exposure, *quality],
@@ -450,12 +444,12 @@ class RagStudy:
         run: Callable[..., Any] = Experiment,
         **more: Any,
     ) -> Any:
-        """Answer from subsets of the rankings, for credit; arguments as in `experiment`.
+        """Answer from subsets of the rankings, except the oracle's, for credit.
 
-        The oracle is excluded.
+        The arguments are those of `experiment`.
         """
         lists = Subsets(SUBSETS[self.settings.credit], cutoff=self.settings.cutoff)
-        systems = self.systems(task, retriever, qrels, [lists, generator])
+        systems = self.systems(task, retriever, qrels, lists, generator)
         del systems[ORACLE]
         topics = task.topics[task.topics[QID].isin(set(qrels[QID]))]
         with allow_name_reuse():
@@ -471,24 +465,24 @@ class RagStudy:
     ) -> dict[str, pd.DataFrame]:
         """Return credit frames (C) by system; empty if the settings have no credit.
 
-        Arguments are as in `experiment`, whose result is `results`.
+        The arguments are those of `experiment` and its result.
         """
-        maker = self.settings.credit
+        method = self.settings.credit
         names = [name for name in self.settings.systems if name != ORACLE]
-        if maker == NONE:
+        if method == NONE:
             return {}
-        if maker == CITATIONS:
-            read = Citations(cutoff=self.settings.cutoff)
-            return {name: read(results.rankings(name)) for name in names}
+        if method == CITATIONS:
+            citations = Citations(cutoff=self.settings.cutoff)
+            return {name: citations(results.rankings(name)) for name in names}
         answers = self.subsets(task, retriever, generator, qrels)
         utility = UTILITIES[task.number].name
         return {name: from_answers(answers.rankings(name), utility, qrels) for name in names}
 
-    def takes_published(self, task: LampTask) -> bool:
+    def uses_published_labels(self, task: LampTask) -> bool:
         """Return whether the study uses the labels in a task's dataset."""
         return self.settings.labels == "published" and task.published is not None
 
-    def labeled(self, task: LampTask, generator: Generator) -> Labeled:
+    def label(self, task: LampTask, generator: Generator) -> TaskLabels:
         """Return a task's labels for a generator."""
         return label_task(task, generator, self.settings, self.folder, self.engine)
 
@@ -497,19 +491,19 @@ class RagStudy:
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
             **{
-                ALPHA: results.per_query["system"].map(self.settings.systems),
-                MEASURE: results.per_query[MEASURE].map(names),
+                "alpha": results.per_query["system"].map(self.settings.systems),
+                "measure": results.per_query["measure"].map(names),
             }
         )
         run = self.retrievers[retriever]
-        if isinstance(run, GivenRun):  # a missing query has no answer to normalize
-            missing = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
-            missing = missing.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
+        if isinstance(run, RunRetriever):  # missing queries have no answers to normalize
+            missing = values[(values["measure"] == EU) & ~values[QID].isin(run.run[QID])]
+            missing = missing.assign(measure=NORMALIZED_EU, value=0.0)
             values = pd.concat([values, missing], ignore_index=True)
         answers = results.per_sample
-        answers = answers[answers[MEASURE].map(names) == EU]
-        answers = answers.assign(**{ALPHA: answers["system"].map(self.settings.systems)})
-        return values.drop(columns="system"), answers[[ALPHA, QID, SAMPLE, VALUE]]
+        answers = answers[answers["measure"].map(names) == EU]
+        answers = answers.assign(alpha=answers["system"].map(self.settings.systems))
+        return values.drop(columns="system"), answers[["alpha", QID, SAMPLE, "value"]]
 
 
 def credit_values(
@@ -517,9 +511,9 @@ def credit_values(
 ) -> pd.DataFrame:
     """Return the credit measures of each policy per query.
 
-    Exposure is measured like credit, with an equal share for each document of a prompt, over the
-    rankings whose credit is defined. Both thus have the same scale and floor. Sampled systems get
-    the unbiased estimate; the plain value is exact for a deterministic system.
+    Exposure is measured like credit, as an equal share for each document of a prompt, over the
+    rankings whose credit is defined. So both have the same scale and the same minimum. Values of
+    sampled systems are unbiased estimates; those of the deterministic system are exact.
 
     Args:
         frames: credit frames (C) with ``rank`` and ``sample``, by alpha.
@@ -527,11 +521,12 @@ def credit_values(
         cutoff: k, the number of documents in a prompt.
 
     Returns:
-        ``alpha``, ``qid``, ``measure``, ``value``. Measures: `AE_D`, `AE_R` (also `OF_EXPOSURE`),
-        `GAP`; ``credit sum``: mean total credit of a ranking, in units of the utility;
-        ``credit undefined``: share of rankings whose credit is NaN or nowhere positive, which the
-        other measures exclude; ``credit below 0``: share of documents with negative credit, which
-        counts as 0; ``credit at place 1`` to k: mean share of the credit at a position.
+        ``alpha``, ``qid``, ``measure``, ``value``. The measures are ``AE_D`` and ``AE_R``, both
+        also ``of exposure``; ``CreditGap``; ``credit sum``, the mean total credit of a ranking, in
+        units of the utility; ``credit undefined``, the share of rankings whose credit is NaN or
+        nowhere positive, which the other measures exclude; ``credit below 0``, the share of
+        documents with negative credit, which counts as 0; ``credit at place 1`` to k, the mean
+        share of the credit at a position.
     """
     parts = []
     labels = qrels[[QID, DOCNO, LABEL]]
@@ -549,11 +544,11 @@ def credit_values(
         total = positive.groupby([frame[QID], frame[SAMPLE]]).transform("sum")
         defined = complete & (total > 0)
         even = frame.assign(**{CREDIT: np.where(defined, 1.0, np.nan)})
-        with warnings.catch_warnings():  # the table has the counts of undefined rankings
+        with warnings.catch_warnings():  # the table reports undefined rankings
             warnings.simplefilter("ignore", FairtkWarning)
             rows = [
                 (metric.query_id, names[metric.measure] + suffix, metric.value)
-                for suffix, run in (("", frame), (OF_EXPOSURE, even))
+                for suffix, run in (("", frame), (EXPOSURE_SUFFIX, even))
                 for metric in ir_measures.iter_calc(
                     credit_measures,
                     labels,
@@ -561,10 +556,10 @@ def credit_values(
                 )
                 if not suffix or names[metric.measure] != GAP  # always 0 for exposure
             ]
-        parts.append(pd.DataFrame(rows, columns=[QID, MEASURE, VALUE]).assign(**{ALPHA: alpha}))
+        parts.append(pd.DataFrame(rows, columns=[QID, "measure", "value"]).assign(alpha=alpha))
         share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
-        positions = share.rename(VALUE).reset_index()
-        positions[MEASURE] = POSITION + (positions.pop(RANK) + 1).astype(str)
+        positions = share.rename("value").reset_index()
+        positions["measure"] = POSITION + (positions.pop(RANK) + 1).astype(str)
         first = ~frame.duplicated([QID, SAMPLE])
         per_query = pd.DataFrame(
             {
@@ -573,35 +568,35 @@ def credit_values(
                 BELOW: (frame[CREDIT] < 0).groupby(frame[QID]).mean(),
             }
         ).rename_axis(QID)
-        long = per_query.reset_index().melt(QID, var_name=MEASURE, value_name=VALUE)
-        parts += [part.assign(**{ALPHA: alpha}) for part in (positions, long)]
-    return pd.concat(parts, ignore_index=True)[[ALPHA, QID, MEASURE, VALUE]]
+        long = per_query.reset_index().melt(QID, var_name="measure", value_name="value")
+        parts += [part.assign(alpha=alpha) for part in (positions, long)]
+    return pd.concat(parts, ignore_index=True)[["alpha", QID, "measure", "value"]]
 
 
 _SYSTEMS = (
-    "All systems rank the same documents: alpha 0 at random (uniform), larger alphas closer to "
-    "the retriever's order, deterministic in that order, oracle with useful documents first."
+    "All systems rank the same documents: alpha 0 in random order (uniform), larger alphas closer "
+    "to the retriever's order, deterministic in that order, oracle with the useful documents first."
 )
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 
 
-def _made(
+def _build_by_name(
     kind: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
 ) -> dict[str, Any]:
-    """Build retrievers or generators, by a short name for tables."""
-    if duplicates := repeated(names):
-        raise ParameterError(f"the study: duplicate {kind} {duplicates[0]!r}")
+    """Return retrievers or generators by the names in tables, short ones unless ambiguous."""
+    if repeated := duplicates(names):
+        raise ParameterError(f"the study: duplicate {kind} {repeated[0]!r}")
     labels, source = [_short_name(name) for name in names], configuration.source
-    made = {}
+    built = {}
     for name, label in zip(names, labels, strict=True):
         options = configuration.options.get(name, {})
         try:
-            made[label if labels.count(label) == 1 else name] = make(name, **options)
+            built[label if labels.count(label) == 1 else name] = make(name, **options)
         except (TypeError, InputError) as error:
             if isinstance(error, InputError) and not (options and source):
                 raise
             raise FormatError(f"settings of the {kind} {name!r}: {error}", source) from None
-    return made
+    return built
 
 
 def _short_name(name: str) -> str:
@@ -614,33 +609,34 @@ def _short_name(name: str) -> str:
 
 
 N_ESTIMATED = 20
-"""The number of queries from which distinct rankings are estimated."""
+"""The number of queries from which the number of distinct rankings is estimated."""
 LABELS = "labels"
-OF_CREDIT = ", credit"
-"""Suffix of a retriever: the stage that answers from subsets of its rankings."""
-PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
-STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
+CREDIT_SUFFIX = ", credit"
+"""Suffix of a retriever, for the stage that answers from subsets of its rankings."""
+PLAN = ["task", "retriever", "generator", "queries", "rankings", "prompts"]
+STATUS = ["task", "generator", "stage", "queries", "done", "failed", "missing"]
 
 
-def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
-    """Return the mean `COUNTS` per prompt over the prompts of some frames."""
+def _estimate_per_prompt(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
+    """Return the mean of each of `COUNTS` over the prompts of some frames."""
     calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
     per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)
     return per_prompt
 
 
-def _distinct(
+def _distinct_prompts(
     study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame
 ) -> tuple[list[pd.DataFrame], float, float, float]:
-    """Return rankings, and per query the mean number of distinct rankings, of lists for credit,
-    and of lists for credit alone.
+    """Return rankings, and three mean numbers of prompts per query.
 
-    All of the oracle's rankings count as distinct, since they depend on labels.
+    The numbers are distinct rankings, lists of documents for credit (with repetitions), and
+    distinct lists that only credit requires. All rankings of the oracle count as distinct, because
+    they depend on labels.
     """
     nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: ["none"], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
-    maker = study.settings.credit
+    method = study.settings.credit
     rankings: set[tuple[str, tuple[str, ...]]] = set()
     n_lists = 0
     results = Experiment(systems, topics)
@@ -650,32 +646,31 @@ def _distinct(
         lists = frame.groupby(keys)[DOCNO].agg(tuple)
         qids = lists.index.get_level_values(QID)
         rankings.update(zip(qids, lists, strict=True))
-        if maker in SUBSETS:
-            has_all = SUBSETS[maker] == "all"
+        if method in SUBSETS:
+            has_all = SUBSETS[method] == "all"
             n_lists += sum(1 << len(d) if has_all else len(d) + 1 for d in lists)
-    of_credit = subsets_of(rankings, maker) - rankings if maker in SUBSETS else set()
-    if not study.takes_published(
-        task
-    ):  # labels need the answers from no document and from each one
-        of_credit = {part for part in of_credit if len(part[1]) > 1}
+    credit_lists = list_subsets(rankings, method) - rankings if method in SUBSETS else set()
+    if not study.uses_published_labels(task):
+        # labels require the answers without documents and with each document alone
+        credit_lists = {pair for pair in credit_lists if len(pair[1]) > 1}
     n = len(topics)
     distinct = len(rankings) / n + study.settings.n_samples
-    return list(frames.values()), distinct, n_lists / n, len(of_credit) / n
+    return list(frames.values()), distinct, n_lists / n, len(credit_lists) / n
 
 
-def subsets_of(
-    rankings: Iterable[tuple[str, tuple[str, ...]]], maker: str
+def list_subsets(
+    rankings: Iterable[tuple[str, tuple[str, ...]]], method: str
 ) -> set[tuple[str, tuple[str, ...]]]:
     """Return the distinct lists of documents that credit requires, as (qid, docnos) pairs.
 
     Args:
         rankings: pairs of qid and docnos.
-        maker: ``"one-out"`` or ``"shapley"``.
+        method: ``"one-out"`` or ``"shapley"``.
     """
     lists: set[tuple[str, tuple[str, ...]]] = set()
     for qid, docnos in rankings:
         k = len(docnos)
-        lengths = range(k + 1) if SUBSETS[maker] == "all" else (k - 1, k)
+        lengths = range(k + 1) if SUBSETS[method] == "all" else (k - 1, k)
         lists.update((qid, part) for n in lengths for part in combinations(docnos, n))
     return lists
 
@@ -687,20 +682,20 @@ def _status(study: RagStudy) -> pd.DataFrame:
         topics = task.topics[: study.settings.limit]
         for name in study.generators:
             generator = study.generator(task, name)
-            labeled = study.takes_published(task)
-            if not labeled:
+            has_labels = study.uses_published_labels(task)
+            if not has_labels:
                 systems = label_systems(Candidates(task.dataset), generator)
                 work = plan(systems, topics, save_dir=study.folder)
-                rows += _cells(task, name, LABELS, work.cells)
-                labeled = not work.cells["missing"].any()
-            rows += _groups(study, task, name, generator, labeled)
+                rows += _status_rows(task, name, LABELS, work.cells)
+                has_labels = not work.cells["missing"].any()
+            rows += _retriever_status(study, task, name, generator, has_labels)
     return pd.DataFrame(rows, columns=[*STATUS, "kind"])
 
 
-def _groups(
-    study: RagStudy, task: LampTask, name: str, generator: Generator, labeled: bool
+def _retriever_status(
+    study: RagStudy, task: LampTask, name: str, generator: Generator, has_labels: bool
 ) -> list[list[Any]]:
-    qrels = study.labeled(task, generator).qrels if labeled else None
+    qrels = study.label(task, generator).qrels if has_labels else None
     rows: list[list[Any]] = []
     for retriever in study.retrievers:
         if qrels is None:
@@ -708,18 +703,18 @@ def _groups(
             for system in study.settings.systems:
                 rows.append([task.name, name, f"{retriever}, {system}", n, 0, 0, n, retriever])
                 if study.settings.credit in SUBSETS and system != ORACLE:
-                    kind = f"{retriever}{OF_CREDIT}"
+                    kind = f"{retriever}{CREDIT_SUFFIX}"
                     rows.append([task.name, name, f"{kind}, {system}", n, 0, 0, n, kind])
         elif len(qrels):
             work = study.experiment(task, retriever, generator, qrels, plan)
-            rows += _cells(task, name, retriever, work.cells)
+            rows += _status_rows(task, name, retriever, work.cells)
             if study.settings.credit in SUBSETS:
                 work = study.subsets(task, retriever, generator, qrels, plan)
-                rows += _cells(task, name, f"{retriever}{OF_CREDIT}", work.cells)
+                rows += _status_rows(task, name, f"{retriever}{CREDIT_SUFFIX}", work.cells)
     return rows
 
 
-def _cells(task: LampTask, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
+def _status_rows(task: LampTask, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
     rows = cells[["system", "queries", "stored", "failed", "missing"]].to_numpy(object).tolist()
     return [
         [task.name, generator, f"{kind}, {system}", *numbers, kind] for system, *numbers in rows

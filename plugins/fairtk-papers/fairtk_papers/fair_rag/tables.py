@@ -1,19 +1,20 @@
-"""Tables 1 and 3 to 12: utility by level of exposure, slopes and areas of the trade-offs; credit.
+"""The tables: utility by level of exposure, slopes and areas of trade-offs, and credit.
 
-A frame of values has the columns
+A frame of values has these columns:
 
 ==============  ==================================================================================
 ``task``        ``"LaMP-1"`` to ``"LaMP-7"``, or another name
 ``retriever``   ``"BM25"``, ``"SPLADE"``, ``"Contriever"``, or another name
 ``generator``   ``"flan-t5-small"``, ``"flan-t5-base"``, ``"flan-t5-xxl"``, or another name
-``alpha``       a number for sampled policies, else `DETERMINISTIC` or `ORACLE`
+``alpha``       a number for a sampled policy, else `DETERMINISTIC` or `ORACLE`
 ``qid``         the query
 ``measure``     `EE_D` and `EE_R` (normalized), `NORMALIZED_EU` (see `normalized_utility`), `EU`
 ``value``       the value; NaN if undefined
 ==============  ==================================================================================
 
-A model is a retriever with a generator on a task. A frame of sizes has ``task``, ``generator``,
-``qid``, ``documents`` (number of candidates) and ``useful`` (number of useful candidates).
+A model is a combination of a task, a retriever and a generator. A frame of sizes has ``task``,
+``generator``, ``qid``, ``documents`` (the number of candidates) and ``useful`` (how many of them
+are useful).
 
 ``paper.tsv`` has Tables 3 to 15 of *Towards Fair RAG* (the version reviewed for ICLR 2025): table,
 task, retriever, generator, statistic, value. Table 1 repeats rows of Tables 6 and 9.
@@ -31,7 +32,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk import checks
 from fairtk.display import MarkedText, Table, latex_text, rounded_text
 from fairtk.errors import (
     DuplicateError,
@@ -40,22 +40,19 @@ from fairtk.errors import (
     UndefinedWarning,
     format_list,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require_columns
+from fairtk.frames import LABEL, QID, FloatArray, IntArray, require_columns
 from fairtk.statistics import correct_p_values, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
-TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
-MEASURE, VALUE = "measure", "value"
-DOCUMENTS, USEFUL = "documents", "useful"
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
 EE_D, EE_R, EU, NORMALIZED_EU = "EE_D", "EE_R", "EU", "normalized EU"
-MODEL = [TASK, RETRIEVER, GENERATOR]
+MODEL = ["task", "retriever", "generator"]
 NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", NORMALIZED_EU: NORMALIZED_EU}
 """Names of the measures in text."""
 
 
 def is_sampled(alpha: pd.Series) -> pd.Series:
-    """Return a mask of the sampled policies: those whose alpha is a number.
+    """Return a mask of the rows whose policy is sampled, that is, whose alpha is a number.
 
     Raises:
         InputError: an alpha is neither a number, ``"deterministic"`` nor ``"oracle"``.
@@ -70,9 +67,9 @@ def is_sampled(alpha: pd.Series) -> pd.Series:
 
 
 def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Yield each model and its values: one row per (alpha, qid), one column per measure.
+    """Yield each model and its values, with one row per (alpha, qid) and one column per measure.
 
-    Rows are sorted by alpha, the deterministic policy last, then by qid. Oracles are excluded.
+    Rows are sorted by alpha, with the deterministic policy last, then by qid. Oracles are excluded.
 
     Args:
         values: a frame of values.
@@ -81,21 +78,21 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
     Raises:
         ColumnError: a column is missing.
         DuplicateError: a query has two values of a measure under one policy.
-        InputError: the frame is empty.
+        InputError: there are no rows, or an alpha is invalid.
     """
-    keys = [*MODEL, ALPHA, QID, MEASURE]
-    require_columns(values, [*keys, VALUE], where)
+    keys = [*MODEL, "alpha", QID, "measure"]
+    require_columns(values, [*keys, "value"], where)
     values = values.reset_index(drop=True)  # concatenated frames repeat indices
-    is_number = is_sampled(values[ALPHA])
-    rows = values[is_number | (values[ALPHA] == DETERMINISTIC)]
+    is_number = is_sampled(values["alpha"])
+    rows = values[is_number | (values["alpha"] == DETERMINISTIC)]
     if rows.empty:
         raise InputError(f"{where}: no values of sampled or deterministic policies")
     duplicates = rows.loc[rows.duplicated(keys), keys]
     if len(duplicates):
         raise DuplicateError(f"{where}: duplicate value for {dict(duplicates.iloc[0])}")
-    order = rows[ALPHA].where(is_number, float("inf")).astype(float)
+    order = rows["alpha"].where(is_number, float("inf")).astype(float)
     for model, part in rows.assign(order=order).groupby(MODEL, sort=False):
-        wide = part.pivot(index=["order", ALPHA, QID], columns=MEASURE, values=VALUE)
+        wide = part.pivot(index=["order", "alpha", QID], columns="measure", values="value")
         wide = wide.sort_index(level=["order", QID]).droplevel("order")
         yield model, wide.astype(float)
 
@@ -115,129 +112,96 @@ def sizes(qrels: pd.DataFrame, task: str, generator: str) -> pd.DataFrame:
         task: the task of the queries.
         generator: the generator that the labels are for.
     """
-    require_columns(qrels, [QID, DOCNO, LABEL], "sizes")
     counts = (qrels[LABEL] > 0).groupby(qrels[QID], sort=False).agg(["size", "sum"])
-    counts = counts.set_axis([DOCUMENTS, USEFUL], axis=1).reset_index()
-    return counts.assign(**{TASK: task, GENERATOR: generator})[
-        [TASK, GENERATOR, QID, DOCUMENTS, USEFUL]
+    counts = counts.set_axis(["documents", "useful"], axis=1).reset_index()
+    return counts.assign(task=task, generator=generator)[
+        ["task", "generator", QID, "documents", "useful"]
     ]
 
 
-STATISTIC, TABLE, COVERED = "statistic", "table", "covered"
-PAPER, APART = "paper", "from paper"
-BASELINE, SLOPE, AREA = "baseline", "slope", "area"
 FAIRNESS_TABLES = {f"LaMP-{task}": 5 + task for task in range(1, 8)}
 """The table with the intervals of each task."""
 
 
 def paper_numbers() -> pd.DataFrame:
-    """Return the numbers that the paper prints.
+    """Return the numbers in the paper's tables.
 
     Returns:
         ``table`` (3 to 15), ``task``, ``retriever`` (empty in Tables 13 to 15), ``generator``,
-        ``statistic`` and ``value``. Statistics are ``"slope"`` and ``"area"`` in Tables 3 to 5;
-        ``"baseline"`` and intervals such as ``"[0.2, 0.4)"`` (a difference from it) in 6 to 12;
-        ``"queries"``, ``"documents"``, ``"documents std"``, ``"useful"``, ``"useful std"`` and
-        ``"percent useful"`` in 13 to 15.
+        ``statistic`` and ``value``. The statistics are ``"slope"`` and ``"area"`` in Tables 3 to 5;
+        ``"baseline"``, and intervals such as ``"[0.2, 0.4)"`` for differences from the baseline, in
+        6 to 12; ``"queries"``, ``"documents"``, ``"documents std"``, ``"useful"``, ``"useful std"``
+        and ``"percent useful"`` in 13 to 15.
     """
     path = resources.files(__package__) / "paper.tsv"
     with path.open("r", encoding="utf-8") as stream:
         return pd.read_csv(
-            stream, sep="\t", dtype={VALUE: float, TABLE: int}, keep_default_na=False
+            stream, sep="\t", dtype={"value": float, "table": int}, keep_default_na=False
         )
 
 
-def beside_paper(rows: pd.DataFrame, printed_as: pd.Series) -> pd.DataFrame:
-    """Add the columns ``paper`` and ``from paper`` (value - paper).
+def add_paper_columns(rows: pd.DataFrame, statistic: pd.Series) -> pd.DataFrame:
+    """Return a frame with the columns ``paper`` and ``from paper`` (value - paper).
 
-    They are NaN for tasks, retrievers and generators that are not in the paper.
+    Both are NaN for tasks, retrievers and generators that are not in the paper.
 
     Args:
         rows: a frame with ``table``, ``task``, ``retriever``, ``generator`` and ``value``.
-        printed_as: the paper's name for the statistic of each row.
+        statistic: the paper's name for the statistic of each row.
     """
-    keys = [TABLE, *MODEL, STATISTIC]
-    printed = paper_numbers().set_index(keys)[VALUE]
-    index = pd.MultiIndex.from_frame(rows.assign(**{STATISTIC: printed_as})[keys])
+    keys = ["table", *MODEL, "statistic"]
+    printed = paper_numbers().set_index(keys)["value"]
+    index = pd.MultiIndex.from_frame(rows.assign(statistic=statistic)[keys])
     paper = printed.reindex(index).to_numpy()
-    return rows.assign(**{PAPER: paper, APART: rows[VALUE].to_numpy() - paper})
+    return rows.assign(**{"paper": paper, "from paper": rows["value"].to_numpy() - paper})
 
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-INTERVAL = "interval"
-OUT_OF_REACH = "unreachable: there are too few candidates for exposure this even"
+UNREACHABLE = "unreachable: there are too few candidates for exposure this even"
 _DIGITS = 9
-"""Decimals to round EE-D to: as a sum of fractions, 0.6 may be 0.6000000000000001."""
+"""The decimals of EE-D that count, since a sum of fractions can be 0.6000000000000001."""
 
 
-def fairness_intervals(
-    values: pd.DataFrame,
-    *,
-    cutoff: int,
-    sizes: pd.DataFrame | None = None,
-) -> pd.DataFrame:
+def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd.DataFrame:
     """Return the difference in utility from the deterministic run, per model and interval of EE-D.
 
     A point is a query under one sampled policy. ``value`` is the difference in the paper: the mean
-    of the interval's points minus the mean of the deterministic run over all queries. Since an
-    interval does not have points of all queries, each query's mean in the interval is also paired
-    with its deterministic value and tested (t-test, Holm's correction over the intervals of a
-    model). There is one pair per query because the points of a query are dependent.
+    of the points in the interval minus the mean of the deterministic run over all queries. But an
+    interval may have no points of some queries. So the mean of each query in the interval is also
+    compared with the query's deterministic value (paired t-test, with Holm's correction over the
+    intervals of a model). There is one pair per query because the points of a query are dependent.
 
     Args:
         values: a frame of values with EE_D and normalized EU.
+        sizes: a frame of sizes.
         cutoff: k of the rankings.
-        sizes: a frame of sizes; `None` leaves unreachable intervals unmarked.
 
     Returns:
         One row per model and interval: ``baseline``, ``mean``, ``value``; ``points``, ``queries``;
-        ``at the end`` (points of exactly 1, which are in no interval; the paper's Table 12 prints
+        ``at the end`` (points of exactly 1, which are in no interval: the paper's Table 12 prints
         ``[0.8, 1.0]``, the others ``[0.8, 1.0)``); ``paired``, ``low``, ``high``, ``p``,
-        ``p_corrected``; ``reachable`` (queries whose most even exposure, k/n, is below the
-        interval's upper end); ``note``; ``paper`` and ``from paper`` (see `beside_paper`);
-        ``table``.
-
-    Raises:
-        NotFoundError: EE_D or normalized EU is missing.
-        InputError: a policy is unknown, or a model has no deterministic run.
+        ``p_corrected``; ``reachable`` (the queries for which k / n, the EE-D of the most even
+        exposure, is below the upper end of the interval); ``note``; ``paper`` and ``from paper``
+        (see `add_paper_columns`); ``table``.
     """
-    where = "fairness_intervals"
     parts = []
-    for model, wide in models(values, where):
-        require_measures(wide, (EE_D, NORMALIZED_EU), where)
-        floors = _floors(sizes, model, cutoff)
-        parts.append(_intervals(model, wide, floors))
+    for model, wide in models(values, "fairness_intervals"):
+        n = _model_sizes(sizes, model)["documents"].to_numpy(dtype=np.float64)
+        most_even = np.round(np.minimum(cutoff, n) / n, _DIGITS)  # EE_D of a uniform policy
+        parts.append(_intervals(model, wide, most_even))
     table = pd.concat(parts, ignore_index=True)
-    table[TABLE] = table[TASK].map(FAIRNESS_TABLES).fillna(0).astype(int)
-    return beside_paper(table, table[INTERVAL])
+    table["table"] = table["task"].map(FAIRNESS_TABLES).fillna(0).astype(int)
+    return add_paper_columns(table, table["interval"])
 
 
-def _deterministic(wide: pd.DataFrame, model: tuple[Any, ...]) -> pd.Series:
-    fixed = wide.loc[wide.index.get_level_values(ALPHA) == DETERMINISTIC, NORMALIZED_EU]
-    if fixed.isna().all():
-        raise InputError(
-            f"missing rows with alpha {DETERMINISTIC!r} for {' with '.join(map(str, model[1:]))} "
-            f"on {model[0]}"
-        )
-    return fixed.droplevel(ALPHA).dropna()
+def _model_sizes(sizes: pd.DataFrame, model: tuple[Any, ...]) -> pd.DataFrame:
+    return sizes[(sizes["task"] == model[0]) & (sizes["generator"] == model[2])]
 
 
-def _floors(sizes: pd.DataFrame | None, model: tuple[Any, ...], cutoff: int) -> FloatArray | None:
-    """Return the smallest possible EE-D per query, k / n: that of a uniform policy."""
-    if sizes is None:
-        return None
-    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS], "fairness_intervals (sizes)")
-    of_model = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])]
-    n = of_model[DOCUMENTS].to_numpy(dtype=np.float64)
-    return np.asarray(np.round(np.minimum(cutoff, n) / n, _DIGITS))
-
-
-def _intervals(
-    model: tuple[Any, ...], wide: pd.DataFrame, floors: FloatArray | None
-) -> pd.DataFrame:
-    fixed = _deterministic(wide, model)
-    points = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
-    points = points.dropna(subset=[EE_D, NORMALIZED_EU])
+def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray) -> pd.DataFrame:
+    is_fixed = wide.index.get_level_values("alpha") == DETERMINISTIC
+    fixed = wide.loc[is_fixed, NORMALIZED_EU].droplevel("alpha").dropna()
+    points = wide[~is_fixed].dropna(subset=[EE_D, NORMALIZED_EU])
     disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
     bins: IntArray = np.searchsorted(np.asarray(EDGES), disparity, side="right") - 1
     rows = []
@@ -246,19 +210,19 @@ def _intervals(
         per_query = inside.groupby(level=QID).mean()
         both = per_query.index.intersection(fixed.index)
         test = paired_test(per_query[both], fixed[both])
-        reachable = None if floors is None else floors < end
+        reachable = most_even < end
         note = test.note
-        if reachable is not None and len(reachable) and not reachable.any():
-            note = OUT_OF_REACH
+        if not reachable.any():
+            note = UNREACHABLE
         elif inside.empty:
             note = "no points in this interval"
         rows.append(
             {
                 **dict(zip(MODEL, model, strict=True)),
-                INTERVAL: f"[{start}, {end})",
-                BASELINE: fixed.mean(),
+                "interval": f"[{start}, {end})",
+                "baseline": fixed.mean(),
                 "mean": inside.mean(),
-                VALUE: inside.mean() - fixed.mean(),
+                "value": inside.mean() - fixed.mean(),
                 "points": len(inside),
                 "queries": len(per_query),
                 "at the end": int((disparity == end).sum()) if end == EDGES[-1] else 0,
@@ -266,7 +230,7 @@ def _intervals(
                 "low": test.low,
                 "high": test.high,
                 "p": test.p,
-                "reachable": np.nan if reachable is None else int(reachable.sum()),
+                "reachable": int(reachable.sum()),
                 "note": note,
             }
         )
@@ -278,33 +242,31 @@ def _intervals(
 
 
 TRADE_OFFS = {3: (EE_D, EE_R), 4: (EE_R, NORMALIZED_EU), 5: (EE_D, NORMALIZED_EU)}
-"""x and y of the paper's tables."""
+"""The horizontal and the vertical measure of the paper's tables."""
 
 
 def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -> pd.DataFrame:
     """Return slopes and areas of quality and utility against exposure, for each model.
 
-    The paper does not say whether lines are fitted to queries or means, nor how areas are closed.
-    `fairtk.statistics.curve_values` computes both kinds of both, areas over [0, 1]. The curves do
-    not include the deterministic run, as in the paper ("the four repeated runs").
+    The paper does not say whether it fits lines to queries or to means, and how it extends areas
+    to [0, 1]. `fairtk.statistics.curve_values` computes the alternatives. The curves do not include
+    the deterministic run, as in the paper ("the four repeated runs").
 
     Args:
-        values: a frame of values; trade-offs whose measures are missing are skipped.
+        values: a frame of values.
         resamples: the number of bootstrap samples, over queries.
         seed: the seed of the bootstrap.
 
     Returns:
         One row per trade-off, model and statistic: ``table``, ``task``, ``retriever``,
         ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``queries``,
-        ``covered`` (the share of [0, 1] between the smallest and the largest mean x: the rest of
+        ``covered`` (the share of [0, 1] between the smallest and the largest mean x; the rest of
         an area is extrapolated), ``paper``, ``from paper``.
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
-        wide = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
+        wide = wide[wide.index.get_level_values("alpha") != DETERMINISTIC]
         for table, (x, y) in TRADE_OFFS.items():
-            if not {x, y} <= set(wide.columns):
-                continue
             defined = wide[[x, y]].dropna()
             if defined.empty:
                 continue
@@ -314,49 +276,49 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             for name, curve in curves.items():
                 numbers = [curve.value, curve.low, curve.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *numbers])
-    columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", COVERED]
+    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "queries", "covered"]
     result = pd.DataFrame(rows, columns=columns)
-    is_slope = result[STATISTIC].astype(str).str.startswith(SLOPE)
-    printed = pd.Series(np.where(is_slope, SLOPE, AREA), index=result.index)
-    return beside_paper(result, printed)
+    is_slope = result["statistic"].astype(str).str.startswith("slope")
+    printed = pd.Series(np.where(is_slope, "slope", "area"), index=result.index)
+    return add_paper_columns(result, printed)
 
 
 def _by_query(points: pd.Series) -> FloatArray:
     """Return values of shape (queries, policies), sorted by query; NaN if missing."""
-    table = points.unstack(ALPHA).sort_index()
+    table = points.unstack("alpha").sort_index()
     return np.asarray(table.to_numpy(dtype=np.float64))
 
 
-LAID_OUT = ("slope of points", "area of means")
-"""The slope (of a line fitted to all points) and area (below the curve) in Tables 3 to 5."""
-BESIDE_EACH_OTHER = ("LaMP-1", "LaMP-4")
+PAPER_STATISTICS = ("slope of points", "area of means")
+"""The slope (of a line fitted to all points) and the area (below the curve of the means)."""
+TABLE_1_TASKS = ("LaMP-1", "LaMP-4")
 """The tasks of Table 1."""
 
 
 def paper_tables(intervals: pd.DataFrame, slopes: pd.DataFrame) -> dict[str, Table]:
-    """Return Tables 1 and 3 to 12 in the paper's layout, with the study's numbers.
+    """Return Tables 1 and 3 to 12 in the paper's layout, with the numbers of the study.
 
     Args:
         intervals: the result of `fairness_intervals`.
         slopes: the result of `trade_offs`.
 
     Returns:
-        ``table_6`` to ``table_12``, ``table_of_TASK`` for other tasks: one row per model, one
-        column per interval, bold if not negative; ``table_1``: LaMP-1 and LaMP-4 side by side, if
-        both were run; ``table_3`` to ``table_5``: one row per task, one column per model with two
-        header rows, "slope of points" / "area of means".
+        ``table_6`` to ``table_12``, and ``table_of_TASK`` for other tasks, have one row per model
+        and one column per interval; values that are not negative are bold. ``table_1`` has LaMP-1
+        and LaMP-4 side by side, if both were run. ``table_3`` to ``table_5`` have one row per task
+        and one column per model, with "slope of points" / "area of means" in each cell.
     """
-    parts = dict(list(_in_order(intervals, *MODEL).groupby(TASK, sort=False)))
+    parts = dict(list(_sort_by(intervals, *MODEL).groupby("task", sort=False)))
     tables = {}
-    if set(BESIDE_EACH_OTHER) <= set(parts):
-        both = [_model_rows(parts[task], f"{task}: model") for task in BESIDE_EACH_OTHER]
+    if set(TABLE_1_TASKS) <= set(parts):
+        both = [_model_rows(parts[task], f"{task}: model") for task in TABLE_1_TASKS]
         empty = [""] * len(both[0][0])
         heads, *rows = ([*left, *right] for left, right in zip_longest(*both, fillvalue=empty))
-        tables["table_1"] = _interval_table(" and ".join(BESIDE_EACH_OTHER), 1, heads, rows)
-    for number, part in slopes.groupby(TABLE):
+        tables["table_1"] = _interval_table(" and ".join(TABLE_1_TASKS), 1, heads, rows)
+    for number, part in slopes.groupby("table"):
         tables[f"table_{number}"] = _slope_table(part, int(number))
     for task, part in parts.items():
-        number = part[TABLE].iloc[0]
+        number = part["table"].iloc[0]
         heads, *rows = _model_rows(part, "Model")
         name = f"table_{number}" if number else f"table_of_{file_name(str(task))}"
         tables[name] = _interval_table(str(task), number, heads, rows)
@@ -370,17 +332,17 @@ def fitted_latex(table: Table) -> str:
     return text.replace(r"\begin{tabular}", rf"\resizebox{{{width}}}{{!}}{{\begin{{tabular}}", 1)
 
 
-def _in_order(rows: pd.DataFrame, *keys: str) -> pd.DataFrame:
-    """Sort rows by keys, whose values keep their order of appearance."""
+def _sort_by(rows: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Sort rows by keys, in the order in which the values of a key appear."""
     return rows.iloc[np.lexsort([pd.factorize(rows[key])[0] for key in reversed(keys)])]
 
 
 def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
     """Return the header and one row per model of a task."""
-    rows = [[f"{head} (baseline utility)", *dict.fromkeys(part[INTERVAL])]]
-    for (retriever, generator), model in part.groupby([RETRIEVER, GENERATOR], sort=False):
-        name = f"{retriever}+{generator} ({model[BASELINE].iloc[0]:.3f})"
-        rows.append([name, *map(_difference, model[VALUE])])
+    rows = [[f"{head} (baseline utility)", *dict.fromkeys(part["interval"])]]
+    for (retriever, generator), model in part.groupby(["retriever", "generator"], sort=False):
+        name = f"{retriever}+{generator} ({model['baseline'].iloc[0]:.3f})"
+        rows.append([name, *map(_difference, model["value"])])
     return rows
 
 
@@ -406,16 +368,16 @@ def _interval_table(task: str, number: int, heads: list[str], rows: list[list[st
 
 def _slope_table(part: pd.DataFrame, number: int) -> Table:
     # Table 3 has the retrievers of each generator, the others the generators of each retriever
-    sides = (GENERATOR, RETRIEVER) if number == 3 else (RETRIEVER, GENERATOR)
-    models = list(_in_order(part, *sides).groupby([*sides], sort=False).groups)
-    values = part.set_index([TASK, *sides, STATISTIC])[VALUE].to_dict()
+    sides = ("generator", "retriever") if number == 3 else ("retriever", "generator")
+    models = list(_sort_by(part, *sides).groupby([*sides], sort=False).groups)
+    values = part.set_index(["task", *sides, "statistic"])["value"].to_dict()
     outer = [model[0] for model in models]
     first = [name if name not in outer[:i] else "" for i, name in enumerate(outer)]
     rows = [["", *(model[1] for model in models)]]
-    for task in dict.fromkeys(part[TASK]):
+    for task in dict.fromkeys(part["task"]):
         row = [str(task)]
         for model in models:
-            both = [values.get((task, *model, name)) for name in LAID_OUT]
+            both = [values.get((task, *model, name)) for name in PAPER_STATISTICS]
             row.append(" / ".join(rounded_text(v, 4) for v in both if v is not None))
         rows.append(row)
     x, y = (NAMES[name] for name in TRADE_OFFS[number])
@@ -423,14 +385,12 @@ def _slope_table(part: pd.DataFrame, number: int) -> Table:
         f"Slope / AUC of {y} against {x}{_in_paper(number)}: slope of a line fitted to all queries "
         "at all alphas, and area below the curve of the means over 0 to 1."
     )
-    note = "Other slopes and areas, with intervals, are in trade_offs.csv."
-    if COVERED in part:
-        low, high = part[COVERED].min(), part[COVERED].max()
-        share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
-        note = (
-            f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
-            f"extrapolated. {note}"
-        )
+    low, high = part["covered"].min(), part["covered"].max()
+    share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
+    note = (
+        f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
+        "extrapolated. Other slopes and areas, with intervals, are in trade_offs.csv."
+    )
     return Table(["Task", *first], rows, caption, note)
 
 
@@ -439,12 +399,12 @@ def _in_paper(number: int) -> str:
 
 
 def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd.DataFrame:
-    """Return the exact quality of a uniform policy, next to that of the smallest alpha.
+    """Return the exact values of a uniform policy, next to those of the smallest alpha.
 
-    The paper reads the left end of its curves as the share of useful documents. This is the
-    normalized EE-R of a uniform policy only if there are more useful documents than ranks. With m
-    useful documents of n and k ranks it is otherwise (k^2 / n) / (m + (k - m)^2 / (n - m)). The
-    normalized EE-D of a uniform policy is k / n, not 0.
+    The paper takes the left end of its curves as the share of useful documents. This is the
+    normalized EE-R of a uniform policy only if there are more useful documents than ranks.
+    Otherwise, with m useful documents of n and k ranks, it is
+    (k^2 / n) / (m + (k - m)^2 / (n - m)). The normalized EE-D of a uniform policy is k / n, not 0.
 
     Args:
         values: a frame of values with EE_D and EE_R.
@@ -452,30 +412,28 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         cutoff: k of the rankings.
 
     Returns:
-        One row per model: ``share of useful`` (mean of m / n over the queries), ``uniform EE_R``
-        and ``uniform EE_D`` (exact means), ``alpha`` (the smallest in the study), ``EE_R`` and
-        ``EE_D`` (its sample means), ``queries``.
+        One row per model: ``share of useful`` (the mean of m / n over the queries), ``uniform
+        EE_R`` and ``uniform EE_D`` (exact means), ``alpha`` (the smallest in the study), ``EE_R``
+        and ``EE_D`` (the means at this alpha), ``queries``.
     """
-    where = "uniform_end"
-    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS, USEFUL], f"{where} (sizes)")
     rows = []
-    for model, wide in models(values, where):
-        require_measures(wide, (EE_D, EE_R), where)
-        smallest = wide.index.get_level_values(ALPHA)[0]
-        run = wide[wide.index.get_level_values(ALPHA) == smallest].droplevel(ALPHA)
-        of_model = (sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])
-        counts = sizes[of_model].set_index(QID)
+    for model, wide in models(values, "uniform_end"):
+        smallest = wide.index.get_level_values("alpha")[0]
+        run = wide[wide.index.get_level_values("alpha") == smallest].droplevel("alpha")
+        counts = _model_sizes(sizes, model).set_index(QID)
         n, m = (
-            counts[name].reindex(run.index).to_numpy(dtype=float) for name in (DOCUMENTS, USEFUL)
+            counts[name].reindex(run.index).to_numpy(dtype=float)
+            for name in ("documents", "useful")
         )
         defined = m > 0  # EE-R is undefined for queries without useful documents
         relevance = _uniform_relevance(n[defined], m[defined], cutoff)
         disparity = np.minimum(cutoff, n[defined]) / n[defined]
-        means = [np.mean(v) if len(v) else np.nan for v in (m[defined] / n[defined], relevance)]
-        ends = [np.mean(disparity) if len(disparity) else np.nan, smallest]
-        measured = [run[name][defined].mean() for name in (EE_R, EE_D)]
-        rows.append([*model, *means, *ends, *measured, int(defined.sum())])
-    columns = ["share of useful", "uniform EE_R", "uniform EE_D", ALPHA, EE_R, EE_D, "queries"]
+        uniform = [
+            finite_mean(numbers) for numbers in (m[defined] / n[defined], relevance, disparity)
+        ]
+        means = [run[name][defined].mean() for name in (EE_R, EE_D)]
+        rows.append([*model, *uniform, smallest, *means, int(defined.sum())])
+    columns = ["share of useful", "uniform EE_R", "uniform EE_D", "alpha", EE_R, EE_D, "queries"]
     return pd.DataFrame(rows, columns=[*MODEL, *columns])
 
 
@@ -487,116 +445,107 @@ def _uniform_relevance(n: FloatArray, m: FloatArray, cutoff: int) -> FloatArray:
     return np.asarray(k**2 / n / bound, dtype=np.float64)
 
 
-OVER = ("retriever", "generator")
-BEST = "best"
-
-
 def normalized_utility(
     utilities: pd.DataFrame,
     *,
     over: str = "retriever",
     deterministic: bool = False,
 ) -> pd.DataFrame:
-    """Return each query's expected utility over the best utility of a single ranking.
+    """Return each query's expected utility divided by the utility of its best single ranking.
 
     *Towards Fair RAG*, Eqs. 25 and 26: EU_q / u_max, where u_max is the largest utility of any
-    sampled ranking of the query, including the oracle's. It is a maximum over rankings, not over
-    means, so it grows with the number of samples. The value is 1 if u_max is 0, as in the
+    sampled ranking of the query, including the oracle's. Because it is a maximum over rankings, not
+    over means, it grows with the number of samples. The value is 1 if u_max is 0, as in the
     published code.
 
     Args:
         utilities: ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``sample`` and
-            ``value``: the utility of each answer, higher is better (for LaMP-3, 4 minus the error).
-            Rows with alpha "oracle" count for all retrievers of their task and generator.
-        over: the rankings that count in addition to the oracle's: those of one ``"retriever"``
-            (Eq. 25 and the published code) or all with the ``"generator"`` (section 3.3.3).
-        deterministic: whether the deterministic run counts. In the published code it does not,
-            so its value can exceed 1.
+            ``value``: the utility of each answer, where higher is better (for LaMP-3, 4 minus the
+            error). The oracle's rows count for all retrievers of their task and generator.
+        over: the rankings for the best utility, in addition to the oracle's: those of one
+            ``"retriever"`` (Eq. 25 and the published code) or all with the same ``"generator"``
+            (section 3.3.3).
+        deterministic: whether the deterministic ranking counts, too. In the published code it does
+            not, so the value of the deterministic run can exceed 1.
 
     Returns:
         ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``EU`` (the mean), ``best``
-        (u_max) and ``value``. If utilities are at least 0, values are in [0, 1] except those of
-        the deterministic run. Queries without an oracle answer are NaN, with a warning.
-
-    Raises:
-        ParameterError: `over` is unknown.
-        ColumnError: a column is missing.
-        InputError: an alpha is invalid; see `is_sampled`.
+        (u_max) and ``value``. If utilities are at least 0, values are in [0, 1], except those of
+        the deterministic run. Queries without an answer of the oracle are NaN, with a warning.
     """
-    where = "normalized_utility"
-    checks.choice("over", over, OVER, where)
-    require_columns(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
-    counted = is_sampled(utilities[ALPHA])
+    counted = is_sampled(utilities["alpha"])
     if deterministic:
-        counted |= utilities[ALPHA] == DETERMINISTIC
-    of_generator = [TASK, GENERATOR, QID]
-    keys = of_generator if over == "generator" else [*MODEL, QID]
-    highest = utilities[counted].groupby(keys)[VALUE].max().rename("_highest").reset_index()
-    oracle = utilities[utilities[ALPHA] == ORACLE].groupby(of_generator)[VALUE].max()
-    means = utilities.groupby([*MODEL, ALPHA, QID], sort=False)[VALUE].mean().rename(EU)
+        counted |= utilities["alpha"] == DETERMINISTIC
+    generator_keys = ["task", "generator", QID]
+    keys = generator_keys if over == "generator" else [*MODEL, QID]
+    highest = utilities[counted].groupby(keys)["value"].max().rename("_highest").reset_index()
+    oracle = utilities[utilities["alpha"] == ORACLE].groupby(generator_keys)["value"].max()
+    means = utilities.groupby([*MODEL, "alpha", QID], sort=False)["value"].mean().rename(EU)
     table = means.reset_index().merge(highest, on=keys, how="left")
-    table = table.merge(oracle.rename("_oracle").reset_index(), on=of_generator, how="left")
+    table = table.merge(oracle.rename("_oracle").reset_index(), on=generator_keys, how="left")
     missing = table["_oracle"].isna()
     # the oracle's rows have no other rankings
     best = table["_highest"].fillna(-np.inf).clip(lower=table["_oracle"])
-    table[BEST] = best.where(~missing)
-    # as in the published code: 1 if the best is 0, for any mean
-    ratio = table[EU] / table[BEST].where(table[BEST] != 0)
-    table[VALUE] = ratio.where(table[BEST] != 0, 1.0).where(~missing)
+    table["best"] = best.where(~missing)
+    # as in the published code: 1 if the best is 0, whatever the mean
+    ratio = table[EU] / table["best"].where(table["best"] != 0)
+    table["value"] = ratio.where(table["best"] != 0, 1.0).where(~missing)
     if missing.any():
         qids = list(dict.fromkeys(table.loc[missing, QID]))
         warnings.warn(
-            f"{where}: values are undefined for {len(qids)} queries ({format_list(qids)}): missing "
-            "oracle answers",
+            f"normalized_utility: the oracle has no answers for {len(qids)} queries "
+            f"({format_list(qids)}), so their values are undefined",
             UndefinedWarning,
             stacklevel=2,
         )
-    return table[[*MODEL, ALPHA, QID, EU, BEST, VALUE]]
+    return table[[*MODEL, "alpha", QID, EU, "best", "value"]]
 
 
 AE_D, AE_R, GAP = "AE_D", "AE_R", "CreditGap"
 CREDIT_MEASURES = (AE_D, AE_R, GAP)
-OF_EXPOSURE = " of exposure"
-"""Suffix of a credit measure computed with equal credit for all documents of a prompt."""
+EXPOSURE_SUFFIX = " of exposure"
+"""Suffix of a credit measure for equal credit of all documents in a prompt."""
 SUM, UNDEFINED, BELOW = "credit sum", "credit undefined", "credit below 0"
 POSITION = "credit at place "
-"""Prefix of a position in the prompt, from 1: its share of the credit."""
+"""Prefix of the share of the credit at a position in the prompt, counted from 1."""
 
 
 def credit_table(values: pd.DataFrame) -> pd.DataFrame:
     """Return credit next to exposure: means over the queries, with 95 % t intervals.
 
-    AE_D and CreditGap of sampled systems are unbiased estimates, so they do not depend on the
-    number of samples. Intervals are not corrected for the number of rows.
+    AE_D and CreditGap of sampled systems are unbiased estimates, so their expectation does not
+    depend on the number of samples. Intervals are not corrected for the number of rows.
 
     Args:
         values: a frame of values with `credit_values`.
 
     Returns:
         Rows of ``AE_D``, ``AE_R``, ``CreditGap`` and ``credit sum`` for each model and alpha:
-        ``exposure`` (the measure with equal credit for all documents of a prompt), ``value``,
-        their mean ``difference``, ``low`` and ``high`` (of the difference, or of the value if
-        there is no exposure), ``queries`` (with a value), ``undefined`` (share of rankings whose
-        credit is undefined) and ``below 0`` (share of documents with negative credit, which
-        counts as 0).
+        ``exposure`` (the measure with equal credit for all documents of a prompt), ``value``, the
+        ``difference`` of both, ``low`` and ``high`` (the interval of the difference, or of the
+        value if there is no exposure), ``queries`` (with a value), ``undefined`` (the share of
+        rankings whose credit is undefined) and ``below 0`` (the share of documents with negative
+        credit, which counts as 0).
     """
     rows = []
     for model, alpha, part in _policies(values):
-        left_out, below = part[UNDEFINED].mean(), part[BELOW].mean()
+        undefined, below = part[UNDEFINED].mean(), part[BELOW].mean()
         for name in (AE_D, AE_R, GAP, SUM):
             value = part[name].to_numpy(dtype=float)
-            even = part.get(name + OF_EXPOSURE, pd.Series(np.nan, part.index)).to_numpy(float)
-            compared = value - even if np.isfinite(even).any() else value
-            low, high = mean_intervals(compared[None])
-            means = [mean_of(numbers) for numbers in (even, value, value - even)]
-            n = int(np.isfinite(compared).sum())
-            rows.append([*model, alpha, name, *means, low[0], high[0], n, left_out, below])
-    columns = ["exposure", VALUE, "difference", "low", "high", "queries", "undefined", "below 0"]
-    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, MEASURE, *columns])
+            exposure = part.get(name + EXPOSURE_SUFFIX, pd.Series(np.nan, part.index)).to_numpy(
+                float
+            )
+            estimated = value - exposure if np.isfinite(exposure).any() else value
+            low, high = mean_intervals(estimated[None])
+            means = [finite_mean(numbers) for numbers in (exposure, value, value - exposure)]
+            n = int(np.isfinite(estimated).sum())
+            rows.append([*model, alpha, name, *means, low[0], high[0], n, undefined, below])
+    columns = ["exposure", "value", "difference", "low", "high", "queries", "undefined", "below 0"]
+    return pd.DataFrame(rows, columns=[*MODEL, "alpha", "measure", *columns])
 
 
 def position_table(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of the credit at each position of the prompt, with 95 % t intervals.
+    """Return the mean share of the credit at each position of the prompt, with 95 % t intervals.
 
     Args:
         values: as in `credit_table`.
@@ -611,11 +560,11 @@ def position_table(values: pd.DataFrame) -> pd.DataFrame:
             share = part[name].to_numpy(dtype=float)
             low, high = mean_intervals(share[None])
             n = int(np.isfinite(share).sum())
-            rows.append([*model, alpha, _position(name), mean_of(share), low[0], high[0], n])
-    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, "place", VALUE, "low", "high", "queries"])
+            rows.append([*model, alpha, _position(name), finite_mean(share), low[0], high[0], n])
+    return pd.DataFrame(rows, columns=[*MODEL, "alpha", "place", "value", "low", "high", "queries"])
 
 
-def mean_of(values: FloatArray) -> float:
+def finite_mean(values: FloatArray) -> float:
     """Return the mean of the finite values, or NaN."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else np.nan
@@ -626,7 +575,7 @@ def _position(name: Any) -> int:
 
 
 def _policies(values: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], Any, pd.DataFrame]]:
-    """Yield a model, an alpha and its values: one row per query, one column per measure."""
+    """Yield each model, alpha and their values: one row per query, one column per measure."""
     for model, wide in models(values, "credit"):
-        for alpha, part in wide.groupby(ALPHA, sort=False):
+        for alpha, part in wide.groupby("alpha", sort=False):
             yield model, alpha, part

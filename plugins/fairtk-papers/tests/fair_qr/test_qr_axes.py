@@ -12,7 +12,7 @@ import pytest
 import qr_world
 from fairtk_papers.fair_qr import QrStudy
 from fairtk_papers.fair_qr.report import comparison
-from fairtk_papers.fair_qr.systems import make_retriever, names_of
+from fairtk_papers.fair_qr.systems import make_retriever, table_names
 
 from fairtk import identified
 from fairtk.errors import FairtkError, NotFoundError, ParameterError
@@ -113,11 +113,11 @@ class Broken(pt.Transformer):
 
 
 def test_names_of_models_and_retrievers():
-    assert names_of([{"model": "a/b"}, {"name": "x"}], "llm", "model") == ["b", "x"]
+    assert table_names([{"model": "a/b"}, {"name": "x"}], "llm", "model") == ["b", "x"]
     with pytest.raises(ParameterError, match="'x'"):
-        names_of([{"name": "x"}, {"name": "x"}], "llm", "model")
+        table_names([{"name": "x"}, {"name": "x"}], "llm", "model")
     with pytest.raises(ParameterError):
-        names_of([{"name": "a [b]"}], "llm", "model")
+        table_names([{"name": "a [b]"}], "llm", "model")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_second_retriever_that_fails_is_named_and_nothing_of_it_is_kept(
     study = QrStudy(gender, tmp_path, KeywordRefiner(), settings, retriever=retrievers)
     with pytest.raises(FairtkError, match=f"system 'second' for 'gender': .*{message}"):
         study.run()
-    assert set(study.results().table["system"]) == {"bm25"}
+    assert qr_world.finished_systems(study) == ["bm25"]
 
 
 def test_a_retriever_has_no_name_of_a_system(gender, tmp_path):

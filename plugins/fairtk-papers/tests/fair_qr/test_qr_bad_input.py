@@ -215,7 +215,7 @@ def test_a_configuration_that_is_right(tmp_path):
     )
     assert file.ledger["path"] == str(tmp_path / "l.sqlite")
     assert file.models == [{"backend": "keyword"}]
-    changed = file.changed({"seed": 3, "systems": None})
+    changed = file.with_changes({"seed": 3, "systems": None})
     assert changed == replace(file, settings=replace(file.settings, seed=3))
 
 
@@ -268,7 +268,7 @@ def test_systems_that_raise_are_named(gender, tmp_path, build, kind, message):
         if build in ("unbuilt", "absent"):  # said before anything is done
             assert qr_world.rows_of(study.folder, "SELECT * FROM cells") == []
         else:
-            assert study.results().table["system"].tolist() == ["bm25"]  # what was done is kept
+            assert qr_world.finished_systems(study) == ["bm25"]  # what was done is kept
     with qr_world.installed(("toy", "same", False)):
         assert len(run(gender, tmp_path, **settings).table) == 2
 

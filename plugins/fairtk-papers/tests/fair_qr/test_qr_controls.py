@@ -12,7 +12,7 @@ import qr_world
 from fairtk_papers.fair_qr.report import all_tables
 from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import Cell, RandomTerms, middle_words, random_terms
-from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, words_kept
+from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, share_of_words_kept
 
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
@@ -103,8 +103,8 @@ def test_drift_by_hand():
         columns=["qid", "iteration", "query", "kept"],
     )  # fmt: skip
     # "A b" of "a b c d" are a half; the second query was not refined, and does not count
-    assert words_kept(trace) == pytest.approx(0.5)
-    assert math.isnan(words_kept(trace.iloc[:0]))
+    assert share_of_words_kept(trace) == pytest.approx(0.5)
+    assert math.isnan(share_of_words_kept(trace.iloc[:0]))
     first = pd.DataFrame(
         [("1", "a", 0), ("1", "b", 1), ("1", "c", 2), ("2", "a", 0)],
         columns=["qid", "docno", "rank"],
@@ -159,9 +159,9 @@ def test_below_which_a_warning_comes():
     told = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
     assert "in 3 of 4 systems" in told and "mmr" not in told
     for fact in (
-        "fair-qr for gender keeps 49% of the original words, shares 24% of the first list's",
+        "fair-qr for gender keeps 49% of the original words, shares 24% of BM25's",
         "fair-qr for geography has the answer 'x' for all 3 topics",
-        "random-terms for geography shares 20% of the first list's top 20",
+        "random-terms for geography shares 20% of BM25's top 20",
     ):
         assert fact in told
     assert drift_warning(pd.DataFrame(rows[2:3], columns=columns), {}, 20) == ""

@@ -57,8 +57,8 @@ def test_a_configuration_with_targets(wiki, tmp_path):
     names = ["relevance", "uniform", "half", "shares"]
     # naming the default adds nothing
     assert list(data.attributes) == ["gender", *(f"gender ({name})" for name in names)]
-    assert data.target_of("gender") == "relevance+population"
-    assert [data.target_of(f"gender ({name})") for name in names] == names
+    assert data.target_label("gender") == "relevance+population"
+    assert [data.target_label(f"gender ({name})") for name in names] == names
     assert "gender (half): half" in data.target_text
     groups, _ = data.attributes["gender"]
     relevance = data.attributes["gender (relevance)"][1]
@@ -72,7 +72,7 @@ def test_a_configuration_with_targets(wiki, tmp_path):
 
 def test_the_default_without_a_background(wiki):
     data = from_trec_fair(wiki, ["occ"], target={"occ": "relevance"})
-    assert list(data.attributes) == ["occ"] and data.target_of("occ") == "relevance"
+    assert list(data.attributes) == ["occ"] and data.target_label("occ") == "relevance"
     assert data.target_text == "Target: relevance."
     with pytest.raises(ParameterError, match="'occ'"):
         from_trec_fair(wiki, ["occ"], target={"occ": "relevance+population"})

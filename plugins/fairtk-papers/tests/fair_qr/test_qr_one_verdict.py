@@ -62,7 +62,7 @@ def test_no_comparison_has_two_verdicts(gender, tmp_path):
     csv = pd.read_csv(tmp_path / "table.csv").set_index("system")
     for (system, measure), p in expected.items():
         assert csv.loc[system, f"{measure} p"] == pytest.approx(p, nan_ok=True)
-    assert (csv["target"] == results.data.target_of("gender")).all()
+    assert (csv["target"] == results.data.target_label("gender")).all()
 
     # intervals are labeled, and tables of exploratory settings have no marks
     for caption in re.findall(r"[^.]*intervals? over topics[^.]*\.", page.said):
@@ -73,4 +73,4 @@ def test_no_comparison_has_two_verdicts(gender, tmp_path):
 
     # tables and figures that compare systems name the target
     for start in ("Means over the queries", "Differences from bm25;", "Means and 95% intervals"):
-        assert after(page.said, start, f"Target: {results.data.target_of('gender')}.")
+        assert after(page.said, start, f"Target: {results.data.target_label('gender')}.")

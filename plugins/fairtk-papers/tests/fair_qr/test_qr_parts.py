@@ -249,18 +249,9 @@ def test_settings_share_a_folder(bm25, tmp_path):
             CollectionBM25(tmp_path, None, **wrong)
 
 
-def test_plots_of_what_was_not_done_are_refused(gender, tmp_path):
-    pytest.importorskip("matplotlib")
-    from fairtk_papers.fair_qr.report import plot_iterations, plot_variation
-
-    from fairtk.errors import InputError
-
+def test_changes_of_unknown_systems_and_attributes_are_refused(gender, tmp_path):
     results = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("bm25",)).run()
-    with pytest.raises(InputError, match="'depth'"):
-        plot_variation(results, "depth")
-    with pytest.raises(InputError):
-        plot_iterations(results)
     with pytest.raises(NotFoundError, match="'fair-qr'"):
         results.changes("gender")
     with pytest.raises(NotFoundError, match="'gendr'.*'gender'"):
-        results.changes("gendr", "bm25")
+        results.changes("gendr")

@@ -69,7 +69,7 @@ def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkey
     expected = results.per_query
     measured = "fairtk.experiment.values.evaluate_run"
     monkeypatch.setattr(measured, lambda *_: pytest.fail("measured again"))
-    pd.testing.assert_frame_equal(tuned.results().per_query, expected)
+    pd.testing.assert_frame_equal(tuned.run().per_query, expected)
     pairs = results.controls.set_index(["system", "against", "measure"])["difference"]
     means = results.table.set_index("system")["AWRF"]
     names = (f"{EXPOSED} (tuned)", "fair-qr (tuned)")

@@ -15,8 +15,8 @@ def test_the_defaults_are_the_paper():
     assert list(settings.systems) == [
         *("alpha 1", "alpha 2", "alpha 4", "alpha 8", "oracle", "deterministic"),
     ]
-    assert settings.utility_of_labels(3).name == "mae"
-    assert RagSettings(label_utility="code").utility_of_labels(3).name == "accuracy"
+    assert settings.get_label_utility(3).name == "mae"
+    assert RagSettings(label_utility="code").get_label_utility(3).name == "accuracy"
 
 
 def test_names_tell_settings_apart():
@@ -82,10 +82,10 @@ def test_a_file_says_all(tmp_path):
     assert engine_options(found.engine, options) == {"executor": "dask"} | {
         "scheduler": "tcp://10.0.0.2:8786"
     }
-    changed = found.changed({"seed": 3, "cutoff": None}, data={"tasks": ()}, output="other")
+    changed = found.with_changes({"seed": 3, "cutoff": None}, data={"tasks": ()}, output="other")
     assert (changed.settings.seed, changed.settings.cutoff) == (3, 5)
     assert changed.data == found.data and changed.output == "other"
-    assert found.changed({}, data={"tasks": (1,)}).data["tasks"] == (1,)
+    assert found.with_changes({}, data={"tasks": (1,)}).data["tasks"] == (1,)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,6 @@ def test_a_file_says_all(tmp_path):
         ("tasks = '4'", "'tasks'"),
         ("[engine]\nworker = 2", r"'worker' in \[engine\].*workers"),
         ("seed = " + "9" * 5000, "TOML"),
-        ("alphas = " + "[" * 5000 + "]" * 5000, "nested"),
-        ("options" + ".a" * 600 + " = 1", "nested"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, text, place):
@@ -121,25 +119,27 @@ def test_options_that_are_wrong(tmp_path, owner, line, place):
     table = line if line.startswith("[[") else f"[options.{owner!r}]\n{line}"
     path = written(tmp_path, f"datasets = ['lamp/4/dev']\n{models}{table}")
     with pytest.raises(FormatError, match=place) as error:
-        RagStudy.of(RagConfiguration.read(path))
+        RagStudy.from_configuration(RagConfiguration.read(path))
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_sources(tmp_path):
-    assert RagConfiguration.of(str(tmp_path)).data == {"folder": str(tmp_path)}
-    assert RagConfiguration.of("lamp/4/dev").data == {"datasets": ("lamp/4/dev",)}
+    assert RagConfiguration.from_source(str(tmp_path)).data == {"folder": str(tmp_path)}
+    assert RagConfiguration.from_source("lamp/4/dev").data == {"datasets": ("lamp/4/dev",)}
     file = written(tmp_path, "folder = 'x'")
     for kind in (RagConfiguration, QrConfiguration):
-        assert kind.of(str(file)).data == {"folder": str(tmp_path / "x")}
+        assert kind.from_source(str(file)).data == {"folder": str(tmp_path / "x")}
         for source in ("./nowhere", "none.toml", "/none/at/all"):
             with pytest.raises(InputError):
-                kind.of(source)
-    assert QrConfiguration.of("trec-fair/2022/eval").data == {"dataset": "trec-fair/2022/eval"}
+                kind.from_source(source)
+    assert QrConfiguration.from_source("trec-fair/2022/eval").data == {
+        "dataset": "trec-fair/2022/eval"
+    }
 
 
 def test_tasks_and_models_that_do_not_go_together(tmp_path):
     with pytest.raises(InputError):
-        read_tasks("lamp/4/dev", (4,))
+        RagConfiguration({"datasets": ("lamp/4/dev",), "tasks": (4,)}).tasks  # noqa: B018
     with pytest.raises(ParameterError):
         read_tasks(tmp_path, (4, 4))
     with pytest.raises(ParameterError):
@@ -149,9 +149,11 @@ def test_tasks_and_models_that_do_not_go_together(tmp_path):
 def test_what_is_made_has_short_names(tmp_path):
     names = ("t5:a/small", "t5:b/small", "t5:c/base")
     lamp = {"datasets": ("lamp/4/dev",)}
-    study = RagStudy.of(RagConfiguration(lamp, models=names))
+    study = RagStudy.from_configuration(RagConfiguration(lamp, models=names))
     assert list(study.generators) == ["t5:a/small", "t5:b/small", "base"]
     with pytest.raises(ParameterError, match="'bm25'"):
-        RagStudy.of(RagConfiguration(lamp, retrievers=("bm25", "bm25")))
+        RagStudy.from_configuration(RagConfiguration(lamp, retrievers=("bm25", "bm25")))
     with pytest.raises(NotFoundError):
-        RagStudy.of(RagConfiguration({"folder": str(tmp_path)}, options={"t5:a/smal": {}}))
+        RagStudy.from_configuration(
+            RagConfiguration({"folder": str(tmp_path)}, options={"t5:a/smal": {}})
+        )

@@ -16,7 +16,7 @@ from fairtk_papers.fair_rag import (
     plot_credit,
 )
 from fairtk_papers.fair_rag.figures import credit_text
-from fairtk_papers.fair_rag.study import credit_values, subsets_of
+from fairtk_papers.fair_rag.study import credit_values, list_subsets
 from fairtk_papers.fair_rag.tables import credit_table, position_table
 
 from fairtk.display import write_figure
@@ -96,10 +96,10 @@ def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
 
 
 def test_lists_that_differ_are_asked_once():
-    lists = subsets_of([("q", ("a", "b")), ("q", ("b", "a")), ("r", ("a",))], "shapley")
+    lists = list_subsets([("q", ("a", "b")), ("q", ("b", "a")), ("r", ("a",))], "shapley")
     expected = {("q", ()), ("q", ("a",)), ("q", ("b",)), ("q", ("a", "b")), ("q", ("b", "a"))}
     assert lists == expected | {("r", ()), ("r", ("a",))}
-    one_out = subsets_of([("q", ("a", "b", "c"))], "one-out")
+    one_out = list_subsets([("q", ("a", "b", "c"))], "one-out")
     assert {part for _, part in one_out} == {
         *(("a", "b", "c"), ("a", "b"), ("a", "c"), ("b", "c")),
     }
@@ -155,7 +155,7 @@ def test_a_study_with_credit(plain, tmp_path, maker):
     assert {"AE_D", "AE_R", "CreditGap"} <= set(results.means.columns)
     assert results.means.set_index("policy").loc["oracle", ["AE_D"]].isna().all()
     if maker == "shapley":  # efficiency: credit adds up to what all documents gain
-        labels = own.labeled(own.tasks[0], own.generator(own.tasks[0], "tiny")).own
+        labels = own.label(own.tasks[0], own.generator(own.tasks[0], "tiny")).gains
         nothing = labels.baseline.set_index("qid")["utility"]
         for alpha, part in results.values.groupby("alpha"):
             wide = part.pivot(index="qid", columns="measure", values="value")

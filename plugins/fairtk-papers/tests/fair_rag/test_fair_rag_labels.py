@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairtk_papers.fair_rag.labels import (
-    Labeled,
-    Score,
+    TaskLabels,
     UtilityLabels,
     agreement,
     label_agreement,
@@ -82,12 +81,19 @@ def test_queries_with_few_useful_documents_are_left_out():
 
 def test_an_error_is_turned_around():
     # LaMP-3: ratings; 5 - 4 = 1 off is 4 - 1 = 3, no number is 4 off, so 0
-    score = Score("mae", upper_bound=4)
-    assert score(pd.Series(["4", "no"]), pd.Series(["5", "5"])).tolist() == [3.0, 0.0]
+    ratings = golds().assign(gold_answer="5")
+
+    def rate(prompts):
+        return ["4" if "red" in prompt else "no" for prompt in prompts]
+
+    inputs = topics(), candidates(topics()), ratings, Generator(rate)
+    found = utility_labels(*inputs, "mae", upper_bound=4)
+    assert found.documents["utility"].tolist() == [3.0, 0.0, 0.0, 3.0, 0.0, 3.0]
+    assert found.baseline["utility"].tolist() == [0.0] * 3
     with pytest.raises(ParameterError, match="upper_bound"):
-        Score("mae")
+        utility_labels(*inputs, "mae")
     with pytest.raises(ParameterError, match="upper_bound"):
-        Score("accuracy", 4)
+        utility_labels(*inputs, "accuracy", upper_bound=4)
 
 
 def test_gains_as_grades_are_places_among_the_distinct_gains():
@@ -172,7 +178,7 @@ def labeled(labels):
         {"qid": "q", "docno": [str(i) for i in range(len(labels))], "label": labels}
     )
     own = UtilityLabels(documents, documents.head(0), documents.head(0))
-    return Labeled(documents, 1, {}, own)
+    return TaskLabels(documents, 1, {}, own)
 
 
 def test_flipped_labels_of_two_generators():
@@ -180,7 +186,7 @@ def test_flipped_labels_of_two_generators():
         ("LaMP-4", "t5"): labeled([1, 1, 0, 0]),
         ("LaMP-4", "t5-bfloat16"): labeled([1, 0, 0, 0]),
         ("LaMP-2", "t5"): labeled([1]),
-        ("LaMP-4", "published"): Labeled(pd.DataFrame(), 1, {}, None),
+        ("LaMP-4", "published"): TaskLabels(pd.DataFrame(), 1, {}, None),
     }
     table = label_agreement(found)
     # 3 of 4 equal; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2: kappa (3/4 - 1/2) / (1/2)

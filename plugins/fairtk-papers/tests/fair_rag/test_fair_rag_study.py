@@ -7,7 +7,7 @@ from contextlib import closing
 import pandas as pd
 import pytest
 from fairtk_papers.fair_rag import LampTask, RagResults, RagSettings, RagStudy
-from fairtk_papers.fair_rag.labels import Labeled
+from fairtk_papers.fair_rag.labels import TaskLabels
 from rag_world import generator, study
 
 from fairtk import BM25Scorer, Candidates, Generator, demo, prompts
@@ -55,7 +55,7 @@ def test_the_plan_before_the_run(done, tmp_path):
     # 3 queries x (2 alphas and the oracle, 3 samples each, and 1 deterministic ranking)
     rankings = before.rows.set_index("retriever")["rankings"]
     assert rankings.to_dict() == {"labels": 0, "BM25": 3 * (3 * 3 + 1)}
-    docs = len(own.labeled(own.tasks[0], generator()(2, 5)).own.documents)
+    docs = len(own.label(own.tasks[0], generator()(2, 5)).gains.documents)
     assert before.rows["prompts"].iloc[0] == 3 + docs
     assert status["done"].sum() == 0 and before.total["prompts"] == before.rows["prompts"].sum()
     empty = tmp_path / "nothing"
@@ -102,16 +102,16 @@ def test_results_of_several_settings_lie_side_by_side(done, tmp_path):
 def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, tmp_path):
     own, _, _, _ = done
     task = own.tasks[0]
-    labels = own.labeled(task, generator()(2, 5)).own
+    labels = own.label(task, generator()(2, 5)).gains
     lamp.write_folder(task.dataset, labels.qrels(1), tmp_path)
     labeled = lamp.from_folder(tmp_path, task=2)
-    published = study(own.folder, dataset=labeled).labeled(LampTask(labeled), generator()(2, 5))
-    assert published.facts["labels"] == "published" and published.own is None
+    published = study(own.folder, dataset=labeled).label(LampTask(labeled), generator()(2, 5))
+    assert published.facts["labels"] == "published" and published.gains is None
     expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
     found = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     both = study(tmp_path / "own", labeled, labels="own")
-    both = both.labeled(LampTask(labeled), generator()(2, 5))
+    both = both.label(LampTask(labeled), generator()(2, 5))
     assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
 
 
@@ -134,7 +134,7 @@ def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_p
             *reader.build_prompts(SingleDocumentSampler()(documents)).prompts,
             *reader.build_prompts(task.topics[:3]).prompts,
         }
-        own.labeled(task, reader)
+        own.label(task, reader)
         answers = set().union(*built.values())
         with closing(sqlite3.connect(tmp_path / "experiment.sqlite")) as store:
             [count] = store.execute("SELECT COUNT(*) FROM answers").fetchone()
@@ -164,8 +164,11 @@ def test_what_a_study_needs(tmp_path):
 
 def test_graded_labels_make_a_graded_oracle(done):
     own, _, _, _ = done
-    found = study(own.folder, grades="gain").labeled(own.tasks[0], generator()(2, 5))
-    assert isinstance(found, Labeled) and set(found.qrels["label"]) == {0, 1}  # accuracy: one gain
+    found = study(own.folder, grades="gain").label(own.tasks[0], generator()(2, 5))
+    assert isinstance(found, TaskLabels) and set(found.qrels["label"]) == {
+        0,
+        1,
+    }  # accuracy: one gain
 
 
 def test_two_retrievers_share_folder_and_answers(done):

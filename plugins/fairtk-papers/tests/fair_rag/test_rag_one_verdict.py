@@ -57,7 +57,7 @@ def test_no_comparison_has_two_verdicts(study):
     texts = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
     assert all(text in page.said for text in texts)
     assert "normalized EU" in page.said and "The runs cover" not in page.said
-    assert "the rest of an area is extrapolated" in page.said
+    assert "rest of an area is extrapolated" in page.said
 
 
 def test_results_without_a_format_are_refused(study, tmp_path):

@@ -47,7 +47,7 @@ def test_beside_the_paper():
     np.testing.assert_allclose(row["from paper"], row["value"] - row["paper"])
 
 
-def test_rows_may_come_in_any_order_and_runs_may_lack_measures():
+def test_rows_may_come_in_any_order():
     values = study()
     table = trade_offs(values, **QUICK)
     mixed = trade_offs(values.sample(frac=1, random_state=3), **QUICK)
@@ -57,7 +57,6 @@ def test_rows_may_come_in_any_order_and_runs_may_lack_measures():
     )
     repeated = values.set_index(np.zeros(len(values), dtype=int))  # as pd.concat leaves it
     pd.testing.assert_frame_equal(trade_offs(repeated, **QUICK), table)
-    assert set(trade_offs(values[values["measure"] != "normalized EU"], **QUICK)["table"]) == {3}
     lost = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
     assert (trade_offs(lost, **QUICK)["queries"] == 40).all()
 
@@ -140,7 +139,7 @@ def test_laid_out_as_the_papers_tables():
             )
         ],
         columns=["table", "task", "retriever", "generator", "statistic", "value"],
-    )
+    ).assign(covered=0.5)
     none = pd.DataFrame(columns=["task", "retriever", "generator"])
     tables = paper_tables(none, slopes)
     assert list(tables) == ["table_3", "table_5"]
