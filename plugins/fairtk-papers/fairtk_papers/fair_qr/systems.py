@@ -253,7 +253,7 @@ def _refining_options(
     tuned = {option for values in grid for option in values}.difference(BM25_SETTINGS)
     for option in (*settings.fair_qr, *options, *tuned):
         if option not in _FAIR_QR:
-            raise NotFoundError("setting of FairQR", option, _FAIR_QR)
+            raise NotFoundError("FairQR setting", option, _FAIR_QR)
     # Defaults are explicit, so that a variation to the default finds the results of the main
     # comparison. Varying depth does not change k. Stored results do not have a default of retries.
     defaults = {option: value for option, value in _FAIR_QR.items() if option != "retries"}
