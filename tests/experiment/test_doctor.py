@@ -129,7 +129,9 @@ def test_documents_written_in_two_ways(tmp_path, qrels):
     lines = [line.replace(" d", " doc-00") for line in run_lines()]
     diagnosis = fairtk.doctor(qrels, written(tmp_path, "a.run", lines))
     ids = finding(diagnosis, "ids")
-    assert ids.level == "error" and "docno 'doc-000'" in ids.text and "'d0' in the qrels" in ids.text
+    assert (
+        ids.level == "error" and "docno 'doc-000'" in ids.text and "'d0' in the qrels" in ids.text
+    )
     assert "6 ids match if only the number at the end counts" in ids.text
 
 

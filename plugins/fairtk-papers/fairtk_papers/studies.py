@@ -378,8 +378,8 @@ class GivenRun(FairTransformer):
         """Raise an `InputError` if the run has unknown topics or documents."""
         if unknown:
             raise InputError(
-                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} of the run's {kind}s "
-                "are not in the study's data)"
+                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} in all); the run "
+                f"must have {kind}s of the study's data"
             )
 
     def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:

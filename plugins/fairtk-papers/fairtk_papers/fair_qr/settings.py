@@ -429,7 +429,7 @@ def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
     """Raise a `NotFoundError` if a setting is not one of BM25's."""
     for name in options:
         if name not in OF_BM25:
-            raise NotFoundError(f"{owner} setting", name, OF_BM25)
+            raise NotFoundError(f"setting of {owner}:", name, OF_BM25)
 
 
 @dataclass(frozen=True)
