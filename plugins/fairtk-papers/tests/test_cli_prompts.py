@@ -43,7 +43,7 @@ def until_done(fairtk, source, rule, *limits):
         lines = [x for name in names for x in Path("prompts", name).read_text().splitlines()]
         rounds.append(len(lines))
         assert f"Round {len(rounds)}: {len(lines)} prompts written to" in done.stdout
-        assert "waiting for answers" in failed(fairtk("rag" if limits else "qr", source), 1)
+        assert "for answers of a batch" in failed(fairtk("rag" if limits else "qr", source), 1)
         answers = [json.dumps(answered(json.loads(line), rule)) for line in lines]
         Path("answers").write_text("".join(f"{line}\n" for line in answers))
         read = fairtk("prompts", "read", "prompts", "answers")
