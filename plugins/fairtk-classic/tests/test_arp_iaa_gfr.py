@@ -141,7 +141,7 @@ def test_gfr_undefined_and_wrong():
     ask = GFR(groups=MADE, target=EVEN)
     with pytest.warns(UndefinedWarning):
         assert np.isnan(value(ask, ["a"], {"a": 0}))
-    with pytest.raises(InputError, match="docno 'b'.*max_label=1"):
+    with pytest.raises(InputError, match="max_label=1, got 2 .*docno 'b'"):
         value(ask, ["a"], {"a": 1, "b": 2})
     with pytest.raises(ParameterError, match="'JSD'.*'KL'"):
         GFR(similarity="KL")

@@ -355,8 +355,8 @@ class RunRetriever(FairTransformer):
         """Raise an `InputError` if the run has unknown topics or documents."""
         if unknown:
             raise InputError(
-                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} of the run's {kind}s "
-                "are not in the study's data)"
+                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} in all); the run "
+                f"must have {kind}s of the study's data"
             )
 
     def check_topics(self, study_topics: Iterable[str], other_topics: Iterable[str]) -> None:
@@ -372,8 +372,8 @@ class RunRetriever(FairTransformer):
         missing = [qid for qid in topics if qid not in qids]
         if len(missing) == len(topics):
             raise InputError(
-                f"{self.path}: the run has none of the study's {len(topics)} topics, e.g. "
-                f"{missing[0]!r}"
+                f"{self.path}: no query in common with the measured topics (run: "
+                f"{format_list(qids, 3)}; topics: {format_list(topics, 3)})"
             )
         if missing:
             warnings.warn(

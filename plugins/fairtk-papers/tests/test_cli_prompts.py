@@ -42,8 +42,8 @@ def until_done(fairtk, source, rule, *limits):
         names = [f["name"] for f in manifest["files"] if f["round"] == len(rounds) + 1]
         lines = [x for name in names for x in Path("prompts", name).read_text().splitlines()]
         rounds.append(len(lines))
-        assert f"Round {len(rounds)}: {len(lines)} prompts in" in done.stdout
-        assert "waiting for answers" in failed(fairtk("rag" if limits else "qr", source), 1)
+        assert f"Round {len(rounds)}: {len(lines)} prompts written to" in done.stdout
+        assert "for answers of a batch" in failed(fairtk("rag" if limits else "qr", source), 1)
         answers = [json.dumps(answered(json.loads(line), rule)) for line in lines]
         Path("answers").write_text("".join(f"{line}\n" for line in answers))
         read = fairtk("prompts", "read", "prompts", "answers")

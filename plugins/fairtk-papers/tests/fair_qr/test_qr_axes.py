@@ -124,7 +124,7 @@ def test_names_of_models_and_retrievers():
     ("given", "error", "message"),
     [
         ({"kind": "bm26"}, NotFoundError, "kind 'bm26'; did you mean 'bm25'"),
-        ({"kb": 1}, NotFoundError, "setting of the retriever 'r' 'kb'"),
+        ({"kb": 1}, NotFoundError, "setting of the retriever 'r': 'kb'"),
     ],
 )
 def test_retrievers_that_cannot_be_made(gender, tmp_path, given, error, message):

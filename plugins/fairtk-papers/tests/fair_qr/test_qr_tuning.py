@@ -151,7 +151,7 @@ def test_tuning_needs_other_topics(gender, tmp_path):
     ("tuning", "error", "place"),
     [
         ({"fair-qq": {}}, NotFoundError, "'fair-qq'"),
-        ({"fair-qr": {"kk": [5]}}, NotFoundError, "FairQR 'kk'"),
+        ({"fair-qr": {"kk": [5]}}, NotFoundError, "FairQR setting 'kk'"),
         ({"fair-qr": {"k": [5, 0]}}, ParameterError, "k must be"),
         ({"bm25": {"k3": [5]}}, NotFoundError, "'k3'"),
     ],

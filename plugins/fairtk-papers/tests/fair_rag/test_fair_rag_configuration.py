@@ -109,7 +109,7 @@ def test_files_that_are_wrong(tmp_path, text, place):
         ("t5:x", "num_beems = 3", "'t5:x': .*'num_beems'.*'num_beams'"),
         ("t5:x", "dtype = 3", "dtype .*got 3"),
         ("t5:y", "dtype = 'auto'", "'t5:y'.*'t5:x'"),
-        ("bm25", "k3 = 1", "'bm25' .*'k3'"),
+        ("bm25", "k3 = 1", "'bm25'.*'k3'"),
         ("bm25", "[[options.bm25]]", "bm25"),
         ("contriever", "model = 3", "'contriever'"),
     ],
