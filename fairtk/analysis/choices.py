@@ -36,7 +36,7 @@ from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 
 COLUMNS = [
-    "measure", "choice", "setting", "tau", "winner", "flips", "swapped", "defined", "note",
+    "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
 ]  # fmt: skip
 _EQUAL = 1e-12
 
@@ -49,9 +49,9 @@ class Sensitivity:
         table: one row per measure and setting, first the original ones (``choice`` is ``"as
             asked"``): ``tau`` (Kendall's tau-b between the means of the systems and the original
             ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""`` for a
-            tie), ``flips`` (whether the winner differs from the original one), ``swapped`` (the
-            number of discordant pairs of systems), ``defined`` (the smallest number of queries of a
-            mean), ``note`` (the reason if there is no value).
+            tie), ``flips`` (whether the winner differs from the original one),
+            ``discordant_pairs`` (the number of pairs of systems in the opposite order), ``defined``
+            (the smallest number of queries of a mean), ``note`` (the reason if there is no value).
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
         systems: the names of the systems.
@@ -91,10 +91,10 @@ class Sensitivity:
         rows = [
             [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
              row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""),
-             str(row.swapped)]
+             str(row.discordant_pairs)]
             for row in self.table.itertuples()
         ]  # fmt: skip
-        columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
+        columns = ["measure", "choice", "setting", "tau", "winner", "discordant pairs"]
         return Table(columns, [list(map(printable, row)) for row in rows], self.summary)
 
     def __repr__(self) -> str:
@@ -162,14 +162,14 @@ def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, 
     if np.isnan(values).any() or np.isnan(base).any():
         return math.nan, 0, -1
     first, second = (np.sign(_gaps(v)) for v in (base, values))
-    swapped = int((first * second < 0).sum() // 2)
+    discordant_pairs = int((first * second < 0).sum() // 2)
     rounded = [np.unique(np.round(v, 12), return_inverse=True)[1] for v in (base, values)]
     tau = math.nan
     if all(len(np.unique(v)) > 1 for v in rounded):
         tau = float(kendalltau(*rounded).statistic)
     best = values.min() if lower else values.max()
     winners = np.flatnonzero(np.abs(values - best) <= _EQUAL)
-    return tau, swapped, int(winners[0]) if len(winners) == 1 else -1
+    return tau, discordant_pairs, int(winners[0]) if len(winners) == 1 else -1
 
 
 def _gaps(values: FloatArray) -> FloatArray:
@@ -472,11 +472,11 @@ def _outcome(
         text = variant.measure[0]
         first = np.array(base[text])
         _, _, first_winner = compared(first, first, lower[text])
-        tau, swapped, winner = compared(first, np.array(values), lower[text])
+        tau, discordant_pairs, winner = compared(first, np.array(values), lower[text])
         defined_all = not np.isnan(values).any()
         rows.append(
             [text, variant.choice, variant.setting, tau, systems[winner] if winner >= 0 else "",
-             defined_all and winner != first_winner, swapped, defined, note]
+             defined_all and winner != first_winner, discordant_pairs, defined, note]
         )  # fmt: skip
         long += [
             [text, variant.choice, variant.setting, name, value]
