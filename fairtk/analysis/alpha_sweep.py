@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
@@ -240,7 +240,6 @@ def interval(values: FloatArray, confidence: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 ALPHAS = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)
 FIXED = math.inf
 """The alpha of the fixed ranking."""
@@ -248,8 +247,8 @@ FIXED = math.inf
 
 @accepts_dataframes
 def frontier(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     x: Any = "EE_D@5",
     y: Any = "EE_R@5",
     *,
@@ -258,7 +257,7 @@ def frontier(
     cutoff: int = 5,
     groups: Sequence[Any] = (),
     target: Any = (),
-    gold: Data | None = None,
+    gold: FileOrFrame | None = None,
     order: str = "auto",
     levels: Sequence[float] | None = None,
     confidence: float = 0.95,

@@ -31,7 +31,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 
@@ -185,7 +185,7 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 PATIENCE = (0.5, 0.7, 0.8, 0.9, 0.95)
 CUTOFFS = (1, 3, 5, 10, 20, 50)
-UNLABELED = ("drop", "unknown", "uniform", "best", "worst")
+AWRF_UNLABELED_POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 BOUNDS = ("paper", "exact")
 BASES = ("e", 2)
 
@@ -237,7 +237,7 @@ def variants(
     settings: dict[str, list[tuple[str, str, Any]]] = {
         "browsing": [("browsing", name, name) for name in browsing_models()],
         "patience": [("browsing", f"p={p}", f"RBP(p={p})") for p in PATIENCE],
-        "unlabeled": [("unlabeled", name, name) for name in UNLABELED],
+        "unlabeled": [("unlabeled", name, name) for name in AWRF_UNLABELED_POLICIES],
         "bounds": [("bounds", name, name) for name in BOUNDS],
         "base": [("base", str(base), base) for base in BASES],
     }
@@ -342,21 +342,18 @@ def _with_labels(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
     return pd.concat([qrels, rows[qrels.columns]], ignore_index=True)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
-
-
 @accepts_dataframes
 def sensitivity(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
     vary: Sequence[Choice] = CHOICES,
     cutoffs: Sequence[int] = CUTOFFS,
     groups: Sequence[Any] = (),
     target: Any = (),
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: str = "auto",
 ) -> Sensitivity:
     """Compute the order of systems under other settings of the measures.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ from fairtk.experiment.values import (
     undefined_values,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
@@ -51,19 +51,18 @@ from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
 @accepts_dataframes
 def evaluate(
-    qrels: Data | None,
-    runs: Data | Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame | None,
+    runs: FileOrFrame | Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
@@ -105,14 +104,14 @@ def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Resul
 
 
 def _evaluated(
-    qrels: Data | None,
+    qrels: FileOrFrame | None,
     files: Mapping[str, str],
     data: Sequence[Any],
     measures: Sequence[Any] | str,
     checked: dict[str, Run] | None,
     *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: str = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
@@ -296,8 +295,8 @@ _DRAWING = ("test", "confidence", "resamples", "seed")
 
 @accepts_dataframes
 def compare(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
     baseline: Any = None,

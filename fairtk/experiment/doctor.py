@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import QID, RANK, SCORE, Qrels, Run
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.ids import uncoded
 from fairtk.groups import Groups, Target
@@ -130,14 +130,13 @@ def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
             yield _error(what, problem.check, rows, n, _REMEDY)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 
 @accepts_dataframes
 def doctor(
-    qrels: Data,
-    run: Data,
+    qrels: FileOrFrame,
+    run: FileOrFrame,
     groups: Any = (),
     *,
     target: Any = (),

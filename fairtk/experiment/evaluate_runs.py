@@ -34,7 +34,7 @@ from fairtk.io.lines import STDIN, naming
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
-from fairtk.measures.base import labels_for, parts_of
+from fairtk.measures.base import parts_of, reason_for_labels
 from fairtk.measures.provider import (
     integer_labels,
     qrel_columns,
@@ -144,7 +144,7 @@ def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
 def refuse_without_labels(measures: list[Any]) -> None:
     """Raise `InputError` if a measure needs labels."""
     for measure in measures:
-        reason = labels_for(measure)
+        reason = reason_for_labels(measure)
         if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
             reason = "it reads gold answers"
         if reason:

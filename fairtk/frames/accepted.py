@@ -9,7 +9,8 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
-from typing import Any, ParamSpec, TypeVar
+from os import PathLike
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from fairtk.frames.columns import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FileOrFrame: TypeAlias = str | PathLike[str] | pd.DataFrame
 
 
 def frame_of(data: Any) -> Any:

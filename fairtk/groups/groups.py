@@ -110,7 +110,7 @@ def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
     )
 
 
-UNLABELED = ("drop", "unknown", "uniform", "bounds")
+UNLABELED_POLICIES = ("drop", "unknown", "uniform", "bounds")
 """Policies for documents without a label or a row."""
 
 _MOST_ENTRIES = 50_000_000
@@ -375,8 +375,10 @@ class Groups(EqualByContent):
             InputError: a document is missing from an attribute without an unknown level
                 (``"unknown"``), or there are too many combinations of levels (``"uniform"``).
         """
-        if unlabeled not in UNLABELED:
-            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}, got {unlabeled!r}")
+        if unlabeled not in UNLABELED_POLICIES:
+            raise ParameterError(
+                f"unlabeled must be one of {list(UNLABELED_POLICIES)}, got {unlabeled!r}"
+            )
         if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
                 f"unlabeled='bounds' needs one attribute, but {self.space.title!r} is crossed; "

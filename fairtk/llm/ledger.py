@@ -105,7 +105,7 @@ class Ledger:
         if self.offline and not Path(path).exists():
             raise OfflineError(f"offline=True requires an existing ledger: {path} does not exist")
         self.path = real_path(path)
-        self.store = AnswerStore(Database(self.path, read_only=self.offline))
+        self.store = AnswerStore(Database(self.path, allow_read_only=self.offline))
         self.claims = Claims(self.store)
 
     @property

@@ -111,12 +111,12 @@ class AttentionWeightedRankFairness(FairMeasure):
         return groups
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X; not if it compares single samples."""
         return bool(self["amortize"])
 
     @property
-    def labels_for(self) -> str:
+    def reason_for_labels(self) -> str:
         """The reason why it requires relevance labels: a cascade stops at useful documents."""
         cascade = self["browsing"].stop > 0
         return f"browsing={str(self['browsing'])!r} stops at useful documents" if cascade else ""

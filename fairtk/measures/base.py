@@ -59,7 +59,7 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
 
 def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
     """Return the checked values of all queries from a measure's `score_all`."""
-    if judged.exact is not None and not measure.takes_exposure:
+    if judged.exact is not None and not measure.supports_exact_exposure:
         judged.exact.refuse(measure)
     measure.validate_params()
     with named_failures(measure):
@@ -246,16 +246,18 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return self.RUN_COLUMNS
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X, which have exposure but no rankings."""
         parts = self.parts
-        return bool(parts) and all(getattr(part, "takes_exposure", False) for part in parts)
+        return bool(parts) and all(
+            getattr(part, "supports_exact_exposure", False) for part in parts
+        )
 
     @property
-    def labels_for(self) -> str:
+    def reason_for_labels(self) -> str:
         """The reason why it requires relevance labels; empty if it does not."""
         if self.parts:
-            return next((why for part in self.parts if (why := labels_for(part))), "")
+            return next((why for part in self.parts if (why := reason_for_labels(part))), "")
         return "it reads which documents are useful" if LABEL in self.QREL_COLUMNS else ""
 
     @property
@@ -406,9 +408,9 @@ def parts_of(measure: Any) -> Iterator[Any]:
         yield from parts_of(part)
 
 
-def labels_for(measure: Any) -> str:
+def reason_for_labels(measure: Any) -> str:
     """Return the reason why a measure requires relevance labels; empty if it does not."""
-    return getattr(measure, "labels_for", "it reads which documents are useful")
+    return getattr(measure, "reason_for_labels", "it reads which documents are useful")
 
 
 def undefined_warning(

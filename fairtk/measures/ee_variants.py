@@ -63,7 +63,7 @@ def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
     return np.bincount(index[mask], minlength=n_queries)
 
 
-def paper(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_paper_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
     rule, cutoff, exact = measure["n"], measure["cutoff"], measure["bounds"] == "exact"
     n, n_queries, query = n_documents(measure, judged), len(judged.qids), judged.pair_query
@@ -154,7 +154,7 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     return n.astype(np.int64)
 
 
-def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_fair_rag_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="fair-rag"``: only useful documents have a target."""
     n_queries, query = len(judged.qids), judged.pair_query
     grade = measure.grades(judged.pair_label)
@@ -165,7 +165,7 @@ def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, [(NO_USEFUL, grades.n_useful == 0)], [], [])
 
 
-def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_expeval_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="expeval"``, by documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade = measure.grades(judged.pair_label)
@@ -179,7 +179,7 @@ def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, reasons, [], [])
 
 
-def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_expeval_group_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="expeval"`` with groups: sums over their documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade, exposure = measure.grades(judged.pair_label), measure.exposure(judged)
@@ -202,7 +202,7 @@ def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, reasons, reasons if measure["useful_only"] else [], [])
 
 
-def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_trec_task2_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of groups' exposure against a target times the attention on the ranks.
 
     There is one departure: with ``useful_only=False``, the track's code counts nothing if no useful
@@ -262,10 +262,10 @@ def _highest(measure: Any, n_useful: IntArray, memberships: SparseRows) -> Float
 
 
 VARIANTS: dict[tuple[str, bool], Callable[[Any, LabeledRun], VariantValues]] = {
-    ("paper", False): paper,
-    ("fair-rag", False): fair_rag,
-    ("expeval", False): expeval,
-    ("paper", True): trec_task2,
-    ("expeval", True): expeval_by_group,
+    ("paper", False): compute_paper_variant,
+    ("fair-rag", False): compute_fair_rag_variant,
+    ("expeval", False): compute_expeval_variant,
+    ("paper", True): compute_trec_task2_variant,
+    ("expeval", True): compute_expeval_group_variant,
 }
 """The definition of each variant, without and with groups."""

@@ -56,7 +56,7 @@ class Expectation(FairMeasure):
         return self.needed("measure", "a measure: write E(nDCG@5)")
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X: only for nDCG, which is linear in exposure."""
         return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
 

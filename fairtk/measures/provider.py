@@ -225,7 +225,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self._given, self._label_columns = qrels, dict.fromkeys(names)
         if self._others:
             are_plain = _are_plain(qrels, are_labels=True)
-            self._labels = qrels if are_plain else labels_for_others(self._others, self.qrels)
+            self._labels = (
+                qrels if are_plain else labels_for_other_providers(self._others, self.qrels)
+            )
             self._by_others = _other_providers().evaluator(self._others, self._labels)
         qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
         self._reads_documents = DOCNO in names or bool(self._others)
@@ -383,7 +385,7 @@ def given_to_others(measures: Sequence[Any], run: Run) -> Any:
     }
 
 
-def labels_for_others(measures: Sequence[Any], qrels: Qrels) -> Any:
+def labels_for_other_providers(measures: Sequence[Any], qrels: Qrels) -> Any:
     """Return checked labels in the form for other evaluators; see `given_to_others`."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
@@ -472,7 +474,7 @@ def _values_of_others(
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
             integer_labels(measures, judged.qrels.labels, judged.where)
-        labels = labels_for_others(measures, judged.qrels)
+        labels = labels_for_other_providers(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
     metrics = cache[key].iter_calc(given_to_others(measures, run))
     return _tabled(metrics, measures, judged.qrels)

@@ -20,8 +20,8 @@ from fairtk.transformers import FairTransformer
 from fairtk_baselines.dlf.models import (
     FOLDER,
     NEEDED,
-    UNKNOWN,
-    UNLABELED,
+    UNKNOWN_POLICIES,
+    UNLABELED_POLICIES,
     Aim,
     Models,
     Recipe,
@@ -104,8 +104,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     ) -> None:
         given = dict(locals())  # a recipe's settings are arguments of the same names
         super().__init__()
-        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, NAME)
-        self.unknown = checks.choice("unknown", unknown, UNKNOWN, NAME)
+        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED_POLICIES, NAME)
+        self.unknown = checks.choice("unknown", unknown, UNKNOWN_POLICIES, NAME)
         self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
         self.groups = tuple(aim.groups.key for aim in self.aims)
         self.target = tuple(aim.target.key for aim in self.aims)
@@ -210,8 +210,10 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             loaded.aims = ()
             loaded.groups = tuple(str(key) for key in settings["groups"])
             loaded.target = tuple(str(key) for key in settings["target"])
-            loaded.unlabeled = checks.choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
-            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN, NAME)
+            loaded.unlabeled = checks.choice(
+                "unlabeled", settings["unlabeled"], UNLABELED_POLICIES, NAME
+            )
+            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN_POLICIES, NAME)
             loaded.recipe = Recipe.checked(settings)
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")
             loaded._set_ranking(**{name: settings[name] for name in names})
