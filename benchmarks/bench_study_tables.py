@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from fairtk_papers.fair_qr.values import measured, measures, summary
+from fairtk_papers.fair_qr.values import evaluate_rankings, measures, summary
 
 from fairtk.groups import Groups, Target
 
@@ -66,7 +66,7 @@ def main() -> None:
         start, used = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            values, _ = measured(runs, topics, qrels, asked)
+            values, _ = evaluate_rankings(runs, topics, qrels, asked)
             summary(values, {name: set() for name in runs}, "holm")
         took, used = time.perf_counter() - start, time.process_time() - used
         means = values.groupby("measure")["value"].mean()

@@ -22,10 +22,10 @@ from fairtk.errors import InputError, NotFoundError, ParameterError, printable, 
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
-    as_labels,
-    as_run,
-    completed,
+    complete_measure,
     parse_with,
+    prepare_labels,
+    prepare_run,
     run_names,
 )
 from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
@@ -296,12 +296,12 @@ def frontier(
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
-    given_groups.labels = file_labels = as_labels(qrels, gold, parsed)
+    given_groups.labels = file_labels = prepare_labels(qrels, gold, parsed)
     labels = file_labels.with_text_ids()
-    measures = [completed(given_groups, measure) for measure in parsed]
+    measures = [complete_measure(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
     frames = {
-        name: as_run(run, file or name, order, None, exact, file_labels).with_text_ids()
+        name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}

@@ -23,11 +23,11 @@ from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
-    as_labels,
-    as_run,
-    completed,
+    complete_measure,
     measure_list,
     parse_with,
+    prepare_labels,
+    prepare_run,
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
@@ -393,10 +393,10 @@ def sensitivity(
         )
     given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in measure_list(measures)}
-    given_groups.labels = file_labels = as_labels(qrels, gold, list(parsed.values()))
+    given_groups.labels = file_labels = prepare_labels(qrels, gold, list(parsed.values()))
     labels = file_labels.with_text_ids()
-    complete = {text: completed(given_groups, measure) for text, measure in parsed.items()}
-    read = partial(as_run, order=order, measures=list(complete.values()), qrels=file_labels)
+    complete = {text: complete_measure(given_groups, measure) for text, measure in parsed.items()}
+    read = partial(prepare_run, order=order, measures=list(complete.values()), qrels=file_labels)
     padded = answers or [None] * len(data)
     frames = {
         name: read(run, file or name, answers=answer).with_text_ids()

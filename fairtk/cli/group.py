@@ -281,7 +281,7 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
     """Return the files that the command reads or writes, with their parameters."""
-    from fairtk.io.tables import named_file
+    from fairtk.io.tables import name_and_path
 
     files = []
     for param in context.command.params:
@@ -291,7 +291,7 @@ def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
             values = value if isinstance(value, tuple) else [value]
             texts = [text for text in values if isinstance(text, str)]
             if isinstance(param.type, GroupsFile):
-                texts = [named_file(text)[1] for text in texts]
+                texts = [name_and_path(text)[1] for text in texts]
             files += [(param, text) for text in texts]
     return files
 
@@ -318,9 +318,9 @@ def _begin() -> None:
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar
-        from fairtk.io.lines import FOLLOWED
+        from fairtk.io.lines import READ_PROGRESS
 
-        FOLLOWED.set(reading_bar)
+        READ_PROGRESS.set(reading_bar)
 
 
 def _first_line(kind: type) -> str:

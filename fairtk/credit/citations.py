@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def sentences_of(answer: str) -> tuple[Sentence, ...]:
+def split_sentences(answer: str) -> tuple[Sentence, ...]:
     """Return the sentences of an answer with their citations.
 
     A sentence includes its full stop, closing quotation marks or brackets, and the citations that
@@ -84,7 +84,7 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
         The credit of each document, shape (n,), >= 0, or NaN for all if there are no citations, or
         only in sentences of weight 0; and the number of citations beyond n.
     """
-    sentences = sentences_of(answer)
+    sentences = split_sentences(answer)
     credit, n_invalid = np.zeros(n), 0
     for number, sentence in enumerate(sentences):
         indices = [position - 1 for position in sentence.cited if 1 <= position <= n]

@@ -6,7 +6,7 @@ excludes other processes.
 
 The environment variables of ir_datasets apply: ``IR_DATASETS_HOME`` (the folder),
 ``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. Caches of
-data files are in a separate folder (`cache_place`).
+data files are in a separate folder (`cache_path`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CACHE_HOME = "FAIRTK_HOME"
 """The environment variable with the folder of caches."""
 
 
-def cache_place(source: Path, suffix: str) -> Path:
+def cache_path(source: Path, suffix: str) -> Path:
     """Return the path of a file's cache.
 
     The folder of caches is ``$FAIRTK_HOME``, else ``.fairtk`` next to the data folder of
@@ -63,7 +63,7 @@ def cache_place(source: Path, suffix: str) -> Path:
     return home / "caches" / f"{key}-{source.name[-60:]}{suffix}"
 
 
-def can_be_written(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     """Return whether a file can be written, creating its folder if it does not exist.
 
     A read-only folder is respected, even by the superuser.

@@ -381,7 +381,7 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
         yield from _samples(ranked, n, length)
     truncation = Truncation([EE_D @ cutoff], qrels)
     truncation.add(LabeledRun(qrels, ranked, "doctor"), "")
-    truncated = list(truncation.found().get(repr(EE_D @ cutoff), {}).get("", {}))
+    truncated = list(truncation.truncated_rankings().get(repr(EE_D @ cutoff), {}).get("", {}))
     if truncated:
         text = (
             f"{len(truncated)} of {len(n)} queries have rankings of fewer than {cutoff} documents, "
@@ -461,7 +461,9 @@ def tied_rows(run: pd.DataFrame) -> pd.Series:
     return run.duplicated(keys, keep=False)
 
 
-def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
+def tie_effects(
+    run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]
+) -> pd.DataFrame:
     """Return the mean of each measure, and its lowest and highest over orders of tied documents.
 
     Without ties, no rows are returned, but the measures are computed.

@@ -103,7 +103,7 @@ def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     """Return ids as codes, and the distinct ids in order of first appearance.
 
     Refuse missing ids, values that are neither text nor integers, ids that differ in type only,
-    such as 1 and "1", and invalid text (`flaw_of`).
+    such as 1 and "1", and invalid text (`find_flaw`).
     """
     coded = text_codes(column, name)
     if coded is None:

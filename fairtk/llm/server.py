@@ -17,7 +17,7 @@ from typing import Any
 
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, tell
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, notify
 from fairtk.llm.replies import (
     BrokenReplyError,
     ResponseTooLongError,
@@ -327,7 +327,7 @@ class OpenAICompatible(ChatModel):
                         error, remaining = error or failure, iter(())
                         loop.call_soon_threadsafe(stop.set)
                 if outcomes:
-                    tell([outcome for _, outcome in outcomes])
+                    notify([outcome for _, outcome in outcomes])
                     yield outcomes
             if error is not None:
                 self._servers.reset()

@@ -57,7 +57,7 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
         raise
 
 
-def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
+def checked_values(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
     """Return the checked values of all queries from a measure's `score_all`."""
     if judged.exact is not None and not measure.supports_exact_exposure:
         judged.exact.refuse(measure)
@@ -72,10 +72,10 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
     if values.dtype.kind in "fiub" and not np.isinf(values).any():
         return values.astype(np.float64, copy=False)
     pairs = zip(values.tolist(), judged.qids, strict=True)
-    return np.array([number(measure, value, qid) for value, qid in pairs])
+    return np.array([checked_value(measure, value, qid) for value, qid in pairs])
 
 
-def number(measure: FairMeasure, value: Any, qid: str) -> float:
+def checked_value(measure: FairMeasure, value: Any, qid: str) -> float:
     """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(
@@ -205,7 +205,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     __hash__ = ir_measures.Measure.__hash__
 
-    def needed(self, name: str, remedy: str) -> Any:
+    def require_param(self, name: str, remedy: str) -> Any:
         """Return a parameter's value; without a value, raise a `ParameterError`."""
         if name not in self.params:
             raise ParameterError(f"{self.NAME} requires {remedy}")
@@ -314,7 +314,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         for index, (qid, qrels, run) in enumerate(judged.by_query(cutoff)):
             with named_failures(self, qid):
                 value = self.MISSING if run is None else self.score_query(qrels, run)
-            values[index] = number(self, value, qid)
+            values[index] = checked_value(self, value, qid)
         undefined = np.isnan(values) & judged.present
         self.warn_undefined(judged.qids[undefined], len(values), "score_query returned NaN")
         return values
@@ -395,17 +395,17 @@ def undefined_reasons() -> Iterator[Reasons]:
         _reasons.reset(token)
 
 
-def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
+def find_reason(measure: Any, qid: str, reasons: Reasons) -> str | None:
     """Return the reason why a measure, or a part of it, is undefined for a query, if known."""
-    keys = [(format_measure(part), qid) for part in parts_of(measure)]
+    keys = [(format_measure(part), qid) for part in iter_parts(measure)]
     return next((reasons[key] for key in keys if key in reasons), None)
 
 
-def parts_of(measure: Any) -> Iterator[Any]:
+def iter_parts(measure: Any) -> Iterator[Any]:
     """Yield a measure and its parts."""
     yield measure
     for part in measure.parts if isinstance(measure, FairMeasure) else ():
-        yield from parts_of(part)
+        yield from iter_parts(part)
 
 
 def reason_for_labels(measure: Any) -> str:

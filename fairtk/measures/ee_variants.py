@@ -112,7 +112,7 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     """Return the number n of documents of each query, by the parameter ``n`` of the measure."""
     n_queries = len(judged.qids)
     pairs = np.bincount(judged.pair_query, minlength=n_queries)
-    n = given_n(measure, judged.qrels)
+    n = explicit_n(measure, judged.qrels)
     if n is None and measure["n"] == "judged":
         return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
     if n is None:
@@ -129,7 +129,7 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     return n
 
 
-def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
+def explicit_n(measure: Any, qrels: Qrels) -> IntArray | None:
     """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
     rule, frame = measure["n"], qrels.frame
     if rule in ("judged+retrieved", "judged"):

@@ -7,10 +7,10 @@ providers, with ids as text and without samples. So it serves ``ir_measures.calc
 ``pt.Evaluate`` and ``pt.Experiment``.
 
 Other providers do not support samples, numeric ids, or columns of other types. They get the values
-of `given_to_others`. An unsampled run keeps its scores and row order, so that each evaluator breaks
-ties in its own way, as in a direct call. For a sampled run, which ``E(...)`` and products use, they
-get one ranking per query at a time, with positive decreasing scores that follow its ranks: some of
-them interpret a score of 0 as "not retrieved".
+of `run_for_other_providers`. An unsampled run keeps its scores and row order, so that each
+evaluator breaks ties in its own way, as in a direct call. For a sampled run, which ``E(...)`` and
+products use, they get one ranking per query at a time, with positive decreasing scores that follow
+its ranks: some of them interpret a score of 0 as "not retrieved".
 
 pytrec_eval allocates an array as long as a query's largest label. It crashes if that is negative
 (all labels of a query) or above 2^62; it returns zeros at 2^53, takes seconds per query at 100,000,
@@ -49,13 +49,13 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, ours, rows_by_code
+from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, pyterrier_names, rows_by_code
 from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.runs import LOST_SAMPLES
 from fairtk.frames.schema import LIMIT
-from fairtk.measures.base import FairMeasure, parts_of, scored
-from fairtk.measures.ee_variants import given_n
+from fairtk.measures.base import FairMeasure, checked_values, iter_parts
+from fairtk.measures.ee_variants import explicit_n
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 from fairtk.measures.parsing import check_names
 
@@ -117,7 +117,7 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     A run is sampled if a query has two values of ``sample`` or, without that column, if a document
     or a rank occurs twice.
     """
-    others = _divided(measures)[1]
+    others = _split_by_provider(measures)[1]
     # measures of ``ir_measures.define`` support samples if they require the column
     plain = sorted(repr(m) for m in others if SAMPLE not in getattr(m, "RUN_INPUTS", ()))
     if not plain:
@@ -179,19 +179,25 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the run that measures and their parts require."""
-    own, others = _divided(part for measure in measures for part in parts_of(measure))
-    names = [*ours(_other_providers().run_inputs(others)), *chain(*(m.run_columns for m in own))]
+    own, others = _split_by_provider(part for measure in measures for part in iter_parts(measure))
+    names = [
+        *pyterrier_names(_other_providers().run_inputs(others)),
+        *chain(*(m.run_columns for m in own)),
+    ]
     return list(dict.fromkeys(names))
 
 
 def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts require."""
-    own, others = _divided(part for measure in measures for part in parts_of(measure))
-    names = [*ours(_other_providers().qrel_inputs(others)), *chain(*(m.QREL_COLUMNS for m in own))]
+    own, others = _split_by_provider(part for measure in measures for part in iter_parts(measure))
+    names = [
+        *pyterrier_names(_other_providers().qrel_inputs(others)),
+        *chain(*(m.QREL_COLUMNS for m in own)),
+    ]
     return list(dict.fromkeys(names))
 
 
-def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
+def _split_by_provider(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
     """Return fairtk's measures and all others."""
     listed = list(measures)
     own = [m for m in listed if isinstance(m, FairMeasure)]
@@ -214,7 +220,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self.warns_of_truncation = warns_of_truncation
         measures = list(measures)
         check_names(measures)
-        self.own, self._others = _divided(measures)
+        self.own, self._others = _split_by_provider(measures)
         # ir_measures passes a set, whose order differs between processes
         self.own.sort(key=attrgetter("text"))
         self.where = ", ".join([*(m.text for m in self.own), *sorted(map(repr, self._others))])
@@ -255,7 +261,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         refuse_samples(self._others, run, run.where)
         yield from self._own_values(run, system)
         if self._others:
-            metrics = self._by_others.iter_calc(given_to_others(self._others, run))
+            metrics = self._by_others.iter_calc(run_for_other_providers(self._others, run))
             yield from _tabled(metrics, self._others, self.qrels).items()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
@@ -296,11 +302,11 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
-        values = [(measure, scored(measure, judged)) for measure in self.own]
+        values = [(measure, checked_values(measure, judged)) for measure in self.own]
         if self.truncation.measures:
             self.truncation.add(judged, system)
             if self.warns_of_truncation:
-                for text in truncation_texts(self.truncation.found(), 1):
+                for text in truncation_texts(self.truncation.truncated_rankings(), 1):
                     warn(text, TruncationWarning)
         return values
 
@@ -314,7 +320,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         mapping = None if self.own else _plain_mapping(run)
         if mapping is None:
             checked = self.checked(run)
-            return checked, given_to_others(self._others, checked) if self._others else None
+            return checked, run_for_other_providers(self._others, checked) if self._others else None
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]
             queries = Ids(np.array(qids, dtype=object))
@@ -368,7 +374,7 @@ def _are_plain(data: Any, are_labels: bool = False) -> bool:
     return in_order
 
 
-def given_to_others(measures: Sequence[Any], run: Run) -> Any:
+def run_for_other_providers(measures: Sequence[Any], run: Run) -> Any:
     """Return a checked run in the form for other evaluators, with ids as text.
 
     This is ``{qid: {docno: score}}``, which ir_measures would build from a frame row by row; or a
@@ -386,7 +392,7 @@ def given_to_others(measures: Sequence[Any], run: Run) -> Any:
 
 
 def labels_for_other_providers(measures: Sequence[Any], qrels: Qrels) -> Any:
-    """Return checked labels in the form for other evaluators; see `given_to_others`."""
+    """Return checked labels in the form for other evaluators; see `run_for_other_providers`."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
         return qrels.by_query(integer_labels(measures, qrels.labels, qrels.where))
@@ -414,14 +420,14 @@ def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArr
 
     Measures of others get the run as it is, so it must not be sampled.
     """
-    own, others = _divided(measures)
-    result = {measure: scored(measure, judged) for measure in own}
+    own, others = _split_by_provider(measures)
+    result = {measure: checked_values(measure, judged) for measure in own}
     if others:
         _require_columns(others, judged)
         refuse_samples(others, judged.run)
         if DOCNO in judged.run.frame.columns:
             judged.run.checked()  # the same checks as for a sampled run
-        result |= _values_of_others(others, judged, judged.run)
+        result |= _values_from_other_providers(others, judged, judged.run)
     return result
 
 
@@ -433,7 +439,7 @@ def values_by_ranking(
     Values are NaN if an evaluator returns none.
     """
     _require_columns(measures, judged)
-    own, others = _divided(measures)
+    own, others = _split_by_provider(measures)
     run = judged.run
     values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
     absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
@@ -446,9 +452,9 @@ def values_by_ranking(
         rankings = run.ranking_sample == sample
         alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
         alone.cache["sizes compared"] = True  # samples are not systems
-        table = {measure: scored(measure, alone) for measure in own}
+        table = {measure: checked_values(measure, alone) for measure in own}
         if others:
-            table |= _values_of_others(others, judged, alone.run)
+            table |= _values_from_other_providers(others, judged, alone.run)
         for measure, of_query in table.items():
             values[measure][rankings] = of_query[judged.ranking_query[rankings]]
             absent[measure] = of_query
@@ -466,7 +472,7 @@ def _tabled(
     return table
 
 
-def _values_of_others(
+def _values_from_other_providers(
     measures: Sequence[Any], judged: LabeledRun, run: Run
 ) -> dict[Any, FloatArray]:
     """Return values from other evaluators, which are cached for all runs: they copy the labels."""
@@ -476,7 +482,7 @@ def _values_of_others(
             integer_labels(measures, judged.qrels.labels, judged.where)
         labels = labels_for_other_providers(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
-    metrics = cache[key].iter_calc(given_to_others(measures, run))
+    metrics = cache[key].iter_calc(run_for_other_providers(measures, run))
     return _tabled(metrics, measures, judged.qrels)
 
 
@@ -506,7 +512,7 @@ class Truncation:
     """
 
     def __init__(self, measures: Iterable[Any], qrels: Qrels) -> None:
-        parts = [part for measure in measures for part in parts_of(measure)]
+        parts = [part for measure in measures for part in iter_parts(measure)]
         cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
         self.measures = list(dict.fromkeys(cut))
         self.qrels = qrels
@@ -529,7 +535,7 @@ class Truncation:
             if self._most[q] < deepest:
                 self._documents.setdefault(q, set()).update(run.documents_of(i))
 
-    def found(self) -> Truncated:
+    def truncated_rankings(self) -> Truncated:
         """Return the truncated rankings by measure, system and query."""
         result: Truncated = {}
         for measure in self.measures:
@@ -545,7 +551,7 @@ class Truncation:
 
     def _n(self, measure: FairMeasure) -> IntArray:
         """Return the number n of documents of each query, exact if it is below the cutoff."""
-        if "n" in measure.SUPPORTED_PARAMS and (n := given_n(measure, self.qrels)) is not None:
+        if "n" in measure.SUPPORTED_PARAMS and (n := explicit_n(measure, self.qrels)) is not None:
             return n
         labeled = np.bincount(self.qrels.query, minlength=len(self._most))
         documents_of = np.maximum(labeled, self._most).astype(np.int64)

@@ -409,7 +409,7 @@ class GivenRun(FairTransformer):
             )
 
 
-def labels_of(dataset: Any) -> pd.DataFrame:
+def dataset_qrels(dataset: Any) -> pd.DataFrame:
     """Return the qrels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
     rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])

@@ -175,7 +175,7 @@ class Problem:
 
 
 NAME = "DELTR"
-NEEDED = [QID, DOCNO, SCORE, FEATURES]
+REQUIRED_COLUMNS = [QID, DOCNO, SCORE, FEATURES]
 _FLAT = 1e-6  # a gradient without a larger partial derivative is taken as 0
 
 

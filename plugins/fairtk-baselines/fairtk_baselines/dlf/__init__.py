@@ -19,7 +19,7 @@ from fairtk.groups import Groups, Target
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.dlf.models import (
     FOLDER,
-    NEEDED,
+    REQUIRED_COLUMNS,
     UNKNOWN_POLICIES,
     UNLABELED_POLICIES,
     Aim,
@@ -173,7 +173,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
                 raise InputError("DLF.fit: qrels_va are required for validation rankings")
             validation = (topics_or_res_va, qrels_va)
         for run, _ in [training, *([validation] if validation else [])]:
-            self.check_inputs(run, NEEDED)
+            self.check_inputs(run, REQUIRED_COLUMNS)
             self.refuse_samples(run)
         blend = Blend(self.weight, self.fuse_bm25, self.normalize)
         lesson = Lesson(training, validation, self.aims, self.recipe, blend)
@@ -235,7 +235,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: DLF was not trained, a column or vector is missing, a vector has another
                 length than in training, or the run is invalid.
         """
-        self.check_inputs(inp, NEEDED)
+        self.check_inputs(inp, REQUIRED_COLUMNS)
         self.refuse_samples(inp)
         columns = [c for c in inp.columns if c not in self.drop]
         new = [RELEVANCE, FAIRNESS] if self.components else []

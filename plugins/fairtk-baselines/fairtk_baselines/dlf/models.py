@@ -197,7 +197,7 @@ class Recipe:
         return tuple(f.name for f in fields(cls))
 
 
-NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
+REQUIRED_COLUMNS = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 
 
 @dataclass(frozen=True)

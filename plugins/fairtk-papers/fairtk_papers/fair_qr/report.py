@@ -609,7 +609,7 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
     for name, table in all_tables(results).items():
         if name in _ON_TOP:
             continue
-        sections.append(Section(TITLES[name], table=_of_one(table, attribute)))
+        sections.append(Section(TITLES[name], table=_rows_of_attribute(table, attribute)))
         for caption, figure in figures.get(name, []):
             words = f"{caption}; the table above has the numbers."
             sections.append(Section(caption, figure=svg_text(figure), alternative=words))
@@ -621,7 +621,7 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
     return sections
 
 
-def _of_one(table: Table, attribute: str) -> Table:
+def _rows_of_attribute(table: Table, attribute: str) -> Table:
     """Return a table of one attribute without its name."""
     columns = [i for i, head in enumerate(table.columns) if head != "attribute"]
     heads = [table.columns[i].removeprefix(f"{attribute} ") for i in columns]

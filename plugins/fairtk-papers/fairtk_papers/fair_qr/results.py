@@ -29,8 +29,8 @@ from fairtk_papers.fair_qr.values import (
     cost_row,
     drift_frame,
     drift_warning,
+    evaluate_rankings,
     iterations,
-    measured,
     measures,
     same_answers,
     summary,
@@ -353,7 +353,7 @@ class QrResults:
             named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             rankings = {cell.label: self.systems[cell].rankings for cell in all_cells}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()}
-            per_query, texts[attribute] = measured(
+            per_query, texts[attribute] = evaluate_rankings(
                 runs, self.data.topics, self.data.qrels, named, self.store
             )
             qids = set(self.data.topics[QID])

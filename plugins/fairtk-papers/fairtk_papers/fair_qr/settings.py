@@ -36,7 +36,7 @@ from fairtk_papers.studies import (
     Configuration,
     GivenRun,
     Kinds,
-    labels_of,
+    dataset_qrels,
     resolve_path,
 )
 
@@ -320,7 +320,7 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
-    qrels = labels_of(dataset)
+    qrels = dataset_qrels(dataset)
     of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
     topics, goals, names, collection = of_track(dataset, attributes, query)
     for attribute, (name, groups, goal) in further_targets(target, goals, names, qrels).items():

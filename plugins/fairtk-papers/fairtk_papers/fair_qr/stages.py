@@ -86,7 +86,7 @@ class StudySystem(FairTransformer):
         runs: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
-        with naming(self.alias), warnings.catch_warnings(record=True) as records:
+        with name_system_in_errors(self.alias), warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             for fold, topics in self._by_fold(inp):
                 training, choice = self._prepare(fold)
@@ -138,7 +138,7 @@ class StudySystem(FairTransformer):
             calls = len(self.llm.ledger)
             best = self._tuner.choose(fold)
             self._system = None  # free the last fold's system first
-            self._system = self._tuner.made(best.settings, fold)
+            self._system = self._tuner.make_system(best.settings, fold)
             values = (best.fold, json.dumps(plain(best.settings)), best.value, best.topics)
             row = (*values, best.seconds, len(self.llm.ledger) - calls)
             choice = dict(zip(CHOSEN, row, strict=True))
@@ -216,7 +216,7 @@ class StudySystem(FairTransformer):
 
 
 @contextmanager
-def naming(cell: Cell) -> Iterator[None]:
+def name_system_in_errors(cell: Cell) -> Iterator[None]:
     """Put the system's name before errors of plugins."""
     try:
         yield

@@ -42,7 +42,7 @@ from fairtk_papers.fair_qr.stages import (
     StudySystem,
     done,
     merge_warnings,
-    naming,
+    name_system_in_errors,
     stored_results,
 )
 from fairtk_papers.fair_qr.systems import (
@@ -313,7 +313,7 @@ class QrStudy:
                     llm.check()
             for study, cell, _ in pending:
                 if not cell.refines and cell.base != BM25:
-                    with naming(cell):  # checks all settings first
+                    with name_system_in_errors(cell):  # checks all settings first
                         for tried in cell.grid or ({},):
                             study.build(cell.at(tried))
             sides = {p.label: [repr(s.llm), repr(s.retriever)] for p, s in self.sides.items()}

@@ -48,7 +48,7 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     }
 
 
-def measured(
+def evaluate_rankings(
     runs: Mapping[str, pd.DataFrame],
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
@@ -91,7 +91,7 @@ def summary(
     systems = list(dict.fromkeys(values["system"]))
     tests = pd.DataFrame()
     if correction is not None:
-        tests = compared(values, systems, correction).set_index(["measure", "system"])
+        tests = compare_systems(values, systems, correction).set_index(["measure", "system"])
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -109,7 +109,7 @@ def summary(
     return pd.DataFrame(table)
 
 
-def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
+def compare_systems(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
     """Test systems against the first one, as `fairtk.Results.compare` does.
 
     The tests of a measure are one family, as on the page of an attribute.

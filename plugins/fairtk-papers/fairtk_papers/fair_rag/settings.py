@@ -36,7 +36,7 @@ from fairtk_papers.studies import (
     Configuration,
     GivenRun,
     Kinds,
-    labels_of,
+    dataset_qrels,
     repeated,
     resolve_path,
     with_none,
@@ -106,7 +106,7 @@ class LampTask:
     @cached_property
     def published(self) -> pd.DataFrame | None:
         """The labels in the dataset: ``qid``, ``docno``, ``label``; `None` if it has no labels."""
-        return labels_of(self.dataset) if self.dataset.has_qrels() else None
+        return dataset_qrels(self.dataset) if self.dataset.has_qrels() else None
 
     @property
     def license(self) -> str:
