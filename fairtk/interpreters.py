@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
 """The errors that `Interpreter.ask` raises when the process has ended."""
 
-GRACE = 10.0
+EXIT_TIMEOUT = 10.0
 """Seconds that a process has after an interrupt to store answers that are paid for."""
 
 _START = (
@@ -75,7 +75,7 @@ class Interpreter:
             raise
 
     def interrupt(self) -> None:
-        """Ask the process to end as Ctrl-C would; it ends after at most `GRACE` seconds."""
+        """Ask the process to end as Ctrl-C would; it ends after at most `EXIT_TIMEOUT` seconds."""
         stdin: Any = self.process.stdin
         with contextlib.suppress(OSError):
             stdin.close()
@@ -84,7 +84,7 @@ class Interpreter:
         """End the process; a thread that waits for an answer gets one of `ENDED`."""
         self.interrupt()
         try:
-            self.process.wait(GRACE)
+            self.process.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
         with contextlib.suppress(OSError), self.process:  # closes its streams and waits for it
@@ -115,7 +115,7 @@ def _listen(stream: BinaryIO, calls: queue.Queue[Any], answering: int) -> None:
     except (EOFError, pickle.UnpicklingError):  # the stream ended, perhaps within a call
         if hasattr(signal, "pthread_kill"):  # not on Windows
             signal.pthread_kill(answering, signal.SIGINT)
-            time.sleep(GRACE)
+            time.sleep(EXIT_TIMEOUT)
         os._exit(0)
     except BaseException:  # otherwise the parent would wait forever
         traceback.print_exc()

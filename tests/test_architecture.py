@@ -362,7 +362,7 @@ def test_strings_that_name_code_resolve():
         targets |= specs
     targets |= {entry.value.target for entry in registry.study_systems.entries()}
     assert sum(_is_of("fairtk", target) for target in targets) > 30
-    assert "fairtk.groups:Groups" in targets and any(t.endswith(":working") for t in targets)
+    assert "fairtk.groups:Groups" in targets and any(t.endswith(":make_worker") for t in targets)
     for target in targets:
         if _is_of("fairtk", target) or importlib.util.find_spec(re.split("[.:]", target)[0]):
             pkgutil.resolve_name(target)  # its error says which

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +22,14 @@ from fairtk.errors import InputError, NotFoundError, ParameterError, printable, 
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
-    as_labels,
-    as_run,
-    completed,
+    complete_measure,
     parse_with,
+    prepare_labels,
+    prepare_run,
     run_names,
 )
 from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
@@ -317,7 +317,6 @@ def interval(values: FloatArray, confidence: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 ALPHAS = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)
 FIXED = math.inf
 """The alpha of the fixed ranking."""
@@ -325,8 +324,8 @@ FIXED = math.inf
 
 @accepts_dataframes
 def frontier(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     x: Any = "EE_D@5",
     y: Any = "EE_R@5",
     *,
@@ -335,7 +334,7 @@ def frontier(
     cutoff: int = 5,
     groups: Sequence[Any] = (),
     target: Any = (),
-    gold: Data | None = None,
+    gold: FileOrFrame | None = None,
     order: str = "auto",
     levels: Sequence[float] | None = None,
     confidence: float = 0.95,
@@ -374,12 +373,12 @@ def frontier(
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
-    given_groups.labels = file_labels = as_labels(qrels, gold, parsed)
+    given_groups.labels = file_labels = prepare_labels(qrels, gold, parsed)
     labels = file_labels.with_text_ids()
-    measures = [completed(given_groups, measure) for measure in parsed]
+    measures = [complete_measure(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
     frames = {
-        name: as_run(run, file or name, order, None, exact, file_labels).with_text_ids()
+        name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}

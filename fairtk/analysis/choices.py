@@ -23,22 +23,22 @@ from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
-    as_labels,
-    as_run,
-    completed,
+    complete_measure,
     measure_list,
     parse_with,
+    prepare_labels,
+    prepare_run,
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import LIMITS, count_text
 
 COLUMNS = [
-    "measure", "choice", "setting", "tau", "winner", "flips", "swapped", "defined", "note",
+    "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
 ]  # fmt: skip
 _EQUAL = 1e-12
 
@@ -51,9 +51,9 @@ class Sensitivity:
         table: one row per measure and setting, first the original ones (``choice`` is ``"as
             asked"``): ``tau`` (Kendall's tau-b between the means of the systems and the original
             ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""`` for a
-            tie), ``flips`` (whether the winner differs from the original one), ``swapped`` (the
-            number of discordant pairs of systems), ``defined`` (the smallest number of queries of a
-            mean), ``note`` (the reason if there is no value).
+            tie), ``flips`` (whether the winner differs from the original one),
+            ``discordant_pairs`` (the number of pairs of systems in the opposite order), ``defined``
+            (the smallest number of queries of a mean), ``note`` (the reason if there is no value).
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
         systems: the names of the systems.
@@ -96,10 +96,10 @@ class Sensitivity:
         rows = [
             [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
              row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""),
-             str(row.swapped)]
+             str(row.discordant_pairs)]
             for row in self.table.itertuples()
         ]  # fmt: skip
-        columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
+        columns = ["measure", "choice", "setting", "tau", "winner", "discordant pairs"]
         return Table(columns, [list(map(printable, row)) for row in rows], self.summary)
 
     def __repr__(self) -> str:
@@ -228,14 +228,14 @@ def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, 
     if np.isnan(values).any() or np.isnan(base).any():
         return math.nan, 0, -1
     first, second = (np.sign(_gaps(v)) for v in (base, values))
-    swapped = int((first * second < 0).sum() // 2)
+    discordant_pairs = int((first * second < 0).sum() // 2)
     rounded = [np.unique(np.round(v, 12), return_inverse=True)[1] for v in (base, values)]
     tau = math.nan
     if all(len(np.unique(v)) > 1 for v in rounded):
         tau = float(kendalltau(*rounded).statistic)
     best = values.min() if lower else values.max()
     winners = np.flatnonzero(np.abs(values - best) <= _EQUAL)
-    return tau, swapped, int(winners[0]) if len(winners) == 1 else -1
+    return tau, discordant_pairs, int(winners[0]) if len(winners) == 1 else -1
 
 
 def _gaps(values: FloatArray) -> FloatArray:
@@ -251,7 +251,7 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 PATIENCE = (0.5, 0.7, 0.8, 0.9, 0.95)
 CUTOFFS = (1, 3, 5, 10, 20, 50)
-UNLABELED = ("drop", "unknown", "uniform", "best", "worst")
+AWRF_UNLABELED_POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 BOUNDS = ("paper", "exact")
 BASES = ("e", 2)
 
@@ -303,7 +303,7 @@ def variants(
     settings: dict[str, list[tuple[str, str, Any]]] = {
         "browsing": [("browsing", name, name) for name in browsing_models()],
         "patience": [("browsing", f"p={p}", f"RBP(p={p})") for p in PATIENCE],
-        "unlabeled": [("unlabeled", name, name) for name in UNLABELED],
+        "unlabeled": [("unlabeled", name, name) for name in AWRF_UNLABELED_POLICIES],
         "bounds": [("bounds", name, name) for name in BOUNDS],
         "base": [("base", str(base), base) for base in BASES],
     }
@@ -408,21 +408,18 @@ def _with_labels(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
     return pd.concat([qrels, rows[qrels.columns]], ignore_index=True)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
-
-
 @accepts_dataframes
 def sensitivity(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
     vary: Sequence[Choice] = CHOICES,
     cutoffs: Sequence[int] = CUTOFFS,
     groups: Sequence[Any] = (),
     target: Any = (),
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: str = "auto",
 ) -> Sensitivity:
     """Compute the order of systems under other settings of the measures.
@@ -462,10 +459,10 @@ def sensitivity(
         )
     given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in measure_list(measures)}
-    given_groups.labels = file_labels = as_labels(qrels, gold, list(parsed.values()))
+    given_groups.labels = file_labels = prepare_labels(qrels, gold, list(parsed.values()))
     labels = file_labels.with_text_ids()
-    complete = {text: completed(given_groups, measure) for text, measure in parsed.items()}
-    read = partial(as_run, order=order, measures=list(complete.values()), qrels=file_labels)
+    complete = {text: complete_measure(given_groups, measure) for text, measure in parsed.items()}
+    read = partial(prepare_run, order=order, measures=list(complete.values()), qrels=file_labels)
     padded = answers or [None] * len(data)
     frames = {
         name: read(run, file or name, answers=answer).with_text_ids()
@@ -539,11 +536,11 @@ def _outcome(
         first = np.array(base[text])
         lower = better[text] == "lower"
         _, _, first_winner = compared(first, first, lower)
-        tau, swapped, winner = compared(first, np.array(values), lower)
+        tau, discordant_pairs, winner = compared(first, np.array(values), lower)
         defined_all = not np.isnan(values).any()
         rows.append(
             [text, variant.choice, variant.setting, tau, systems[winner] if winner >= 0 else "",
-             defined_all and winner != first_winner, swapped, defined, note]
+             defined_all and winner != first_winner, discordant_pairs, defined, note]
         )  # fmt: skip
         long += [
             [text, variant.choice, variant.setting, name, value]

@@ -125,7 +125,7 @@ class ScoredCandidates:
         rows = slice(self.start[query], self.start[query + 1])
         return log_weights(self.score[rows], np.asarray(alphas, dtype=np.float64))
 
-    def drawn(self, alpha: float, n_samples: int, cutoff: int, last: int) -> list[IntArray]:
+    def draw(self, alpha: float, n_samples: int, cutoff: int, last: int) -> list[IntArray]:
         """Return draws of `FairSampler` for the queries 0 to last - 1, as ranks of candidates.
 
         Each query has an array of shape (n_samples, depth).
@@ -197,7 +197,7 @@ def _generated(
     cutoff: int,
 ) -> Generated:
     ranked, where = judged.run, judged.where
-    _, value = measure.of_answers(judged)
+    _, value = measure.score_answers(judged)
     query = query_indices(candidates.run, ranked)[ranked.ranking_query]
     sizes = np.diff(candidates.start)
     length = np.diff(ranked.ranking_start)
@@ -236,7 +236,7 @@ def refuse_other_policy(
     queries = np.flatnonzero([len(top) > 0 for top in rankings.top])[:QUERIES].tolist()
     if not queries:
         return
-    drawn = candidates.drawn(alpha, DRAWN, cutoff, queries[-1] + 1)
+    drawn = candidates.draw(alpha, DRAWN, cutoff, queries[-1] + 1)
     away = variance = 0.0
     for query in queries:
         given = rankings.top[query][:DRAWN]

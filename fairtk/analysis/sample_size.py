@@ -23,7 +23,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure, LabeledRun, format_measure, parse
-from fairtk.measures.base import scored, undefined_reasons
+from fairtk.measures.base import checked_values, undefined_reasons
 
 WHERE = "precision"
 
@@ -103,7 +103,7 @@ def precision(
     parts, rows = [], []
     for measure in parsed:
         with undefined_reasons():  # undefined queries are skipped below
-            value = scored(measure, judged)
+            value = checked_values(measure, judged)
         spread = spread_over_samples(measure, judged)
         error = spread.error()
         bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # with one sample

@@ -61,7 +61,12 @@ def command(
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
       fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
+    from fairtk.experiment.evaluate_runs import (
+        GivenGroups,
+        complete_measure,
+        parse_with,
+        prepare_labels,
+    )
     from fairtk.io import read_run
     from fairtk.measures.ee import ExpectedExposureLoss
     from fairtk.measures.explain import explain
@@ -73,8 +78,8 @@ def command(
     with to_stderr():
         options = GivenGroups.read(groups, target)
         parsed = parse_with(options, measure)
-        labels = options.labels = as_labels(qrels, None, [parsed])
-        parsed = completed(options, parsed)
+        labels = options.labels = prepare_labels(qrels, None, [parsed])
+        parsed = complete_measure(options, parsed)
         by_document = isinstance(parsed, ExpectedExposureLoss) and parsed["groups"] is None
         explanation = explain(
             labels.frame,

@@ -269,7 +269,7 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refuse_overwriting(context: click.Context) -> None:
     """Raise if a command would write to a file that it reads."""
-    from fairtk.io.tables import named_file
+    from fairtk.io.tables import name_and_path
 
     read: dict[str, str] = {}
     written: list[tuple[click.Parameter, str]] = []
@@ -278,7 +278,7 @@ def _refuse_overwriting(context: click.Context) -> None:
         for text in values if isinstance(values, tuple) else (values,):
             if not isinstance(text, str):
                 continue
-            file = named_file(text)[1] if isinstance(param.type, GroupsFile) else text
+            file = name_and_path(text)[1] if isinstance(param.type, GroupsFile) else text
             if param.name in WRITTEN:
                 written.append((param, file))
             elif isinstance(param.type, InputFile) or isinstance(param, click.Argument):
@@ -297,6 +297,6 @@ def _begin() -> None:
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar
-        from fairtk.io.lines import FOLLOWED
+        from fairtk.io.lines import READ_PROGRESS
 
-        FOLLOWED.set(reading_bar)
+        READ_PROGRESS.set(reading_bar)

@@ -38,9 +38,9 @@ class GroupsFile(InputFile):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the text if the file exists."""
-        from fairtk.io.tables import named_file
+        from fairtk.io.tables import name_and_path
 
-        super().convert(named_file(value)[1], param, ctx)
+        super().convert(name_and_path(value)[1], param, ctx)
         return value
 
 

@@ -54,14 +54,14 @@ def command(
       fairtk sample dense.run -o fair.run.gz --target-disparity 0.5 -k 5
       fairtk sample dense.run -o fair.run --max-relevance-loss 0.05 --qrels qrels.txt -k 5
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.evaluate_runs import as_labels
+    from fairtk.experiment.evaluate_runs import prepare_labels
     from fairtk.io import read_run, write_run
     from fairtk.transformers import FairSampler
 
     with to_stderr():
         labels: Any = relevance
         if relevance not in (None, _SCORES):
-            labels = as_labels(relevance, None, []).frame
+            labels = prepare_labels(relevance, None, []).frame
         sampler = FairSampler(relevance=labels, **options)
         drawn = sampler(read_run(run, order=order))
     echo_file(lambda path: write_run(drawn, path), output)

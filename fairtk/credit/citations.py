@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def sentences_of(answer: str) -> tuple[Sentence, ...]:
+def split_sentences(answer: str) -> tuple[Sentence, ...]:
     """Return the sentences of an answer with their citations.
 
     A sentence includes its full stop, closing quotation marks or brackets, and the citations that
@@ -87,7 +87,7 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     References:
         Aggarwal et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735.
     """
-    sentences = sentences_of(answer)
+    sentences = split_sentences(answer)
     credit, n_invalid = np.zeros(n), 0
     for number, sentence in enumerate(sentences):
         indices = [position - 1 for position in sentence.cited if 1 <= position <= n]

@@ -27,7 +27,7 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.runs import CREDIT_TWICE
+from fairtk.frames.runs import DUPLICATE_CREDIT
 from fairtk.frames.schema import check_numbers, check_unique
 from fairtk.measures import LabeledRun
 
@@ -60,7 +60,7 @@ class Credit:
         width = int(sample.max(initial=0)) + 1
         self.ranking, keys = pd.factorize(run.frame_query * width + sample)
         self.ranking_query = np.asarray(keys, dtype=np.int64) // width
-        check_unique(self.ranking, run.frame_doc, CREDIT_TWICE, run.refuse)
+        check_unique(self.ranking, run.frame_doc, DUPLICATE_CREDIT, run.refuse)
 
     @property
     def positions(self) -> IntArray:

@@ -421,7 +421,7 @@ def _per_ranking(
 ) -> tuple[IntArray, FloatArray]:
     judged = LabeledRun(labels, Run(out, f"{where} (output)", either=True), where)
     if isinstance(measure, type(EU)):
-        return measure.of_answers(judged)
+        return measure.score_answers(judged)
     if isinstance(measure, FairMeasure):
         raise ParameterError(
             f"{where}: measure must be EU or a measure of one ranking, such as nDCG@10, got "

@@ -152,7 +152,7 @@ class Subsets(FairTransformer):
             return np.arange(1 << k) if self.kind == "all" else _one_out(k)
         qid, sample = str(run.qids[run.ranking_query[ranking]]), int(run.ranking_sample[ranking])
         generator = np.random.default_rng(int(digest([self.seed, qid, sample], 16), 16))
-        return prefixes_of(permutations_of(k, self.n_orders, generator)).ravel()
+        return prefix_masks(draw_orders(k, self.n_orders, generator)).ravel()
 
 
 def _one_out(k: int) -> IntArray:
@@ -410,7 +410,7 @@ def max_shapley(x: npt.ArrayLike) -> FloatArray:
     return np.asarray(credit.sum(axis=-1))
 
 
-def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:
+def draw_orders(k: int, n: int, generator: np.random.Generator) -> IntArray:
     """Return orders of k documents, each followed by its reverse; shape (n, k), n even.
 
     Antithetic pairs reduce the variance of a document's mean contribution.
@@ -419,7 +419,7 @@ def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:
     return np.stack([orders, orders[:, ::-1]], axis=1).reshape(n, k)
 
 
-def prefixes_of(orders: IntArray) -> IntArray:
+def prefix_masks(orders: IntArray) -> IntArray:
     """Return the bit masks of all prefixes of orders, the empty set first; shape (n, k + 1)."""
     added = np.cumsum(np.left_shift(np.int64(1), orders), axis=1)
     return np.concatenate([np.zeros((len(orders), 1), dtype=np.int64), added], axis=1)
@@ -429,8 +429,8 @@ def sampled_shapley(values: npt.ArrayLike, orders: IntArray) -> tuple[FloatArray
     """Return estimated Shapley values and their standard errors, from orders of the documents.
 
     Args:
-        values: shape (n, k + 1): the utility of each prefix of an order, see `prefixes_of`.
-        orders: shape (n, k): pairs of an order and its reverse, see `permutations_of`.
+        values: shape (n, k + 1): the utility of each prefix of an order, see `prefix_masks`.
+        orders: shape (n, k): pairs of an order and its reverse, see `draw_orders`.
 
     Returns:
         The values, shape (k,), unbiased, and their standard errors, shape (k,), from the means of

@@ -46,7 +46,7 @@ CACHE_HOME = "FAIRTK_HOME"
 """The environment variable for the folder of caches."""
 
 
-def cache_place(source: Path, suffix: str) -> Path:
+def cache_path(source: Path, suffix: str) -> Path:
     """Return the path of a file's cache.
 
     The folder of caches is in ``$FAIRTK_HOME``, by default ``.fairtk`` next to the data folder of
@@ -60,7 +60,7 @@ def cache_place(source: Path, suffix: str) -> Path:
     return home / "caches" / f"{key}-{source.name[-60:]}{suffix}"
 
 
-def can_be_written(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     """Return whether a file can be written; its folder is created if absent.
 
     A read-only folder is not written to, even by the superuser.

@@ -163,7 +163,7 @@ class Documentation:
         return facts
 
 
-def named(dataset_id: str, *parts: Any) -> Any:
+def make_dataset(dataset_id: str, *parts: Any) -> Any:
     """Return an ``ir_datasets.Dataset`` of some parts, with an id."""
     dataset = ir_datasets.Dataset(*parts)
     return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)

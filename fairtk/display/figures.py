@@ -236,7 +236,7 @@ def svg_text(figure: Any) -> str:
 _WIDTH, _HEIGHT, _BINS = 60, 14, 12
 
 
-def spread(values: Sequence[float], low: float, high: float) -> str:
+def draw_histogram(values: Sequence[float], low: float, high: float) -> str:
     """Return a small histogram of values as SVG; values that are not finite are skipped."""
     counts = [0] * _BINS
     width = high - low
@@ -254,7 +254,7 @@ def spread(values: Sequence[float], low: float, high: float) -> str:
     return _svg(bars, f"{sum(counts)} values from {low:.3g} to {high:.3g}")
 
 
-def against(value: float, target: float, high: float) -> str:
+def draw_target_bar(value: float, target: float, high: float) -> str:
     """Return SVG with a value as a bar from 0 to at most `high`, and a target as a line."""
     long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, target))
     bar = f'<rect x="0" y="4" width="{long:.1f}" height="{_HEIGHT - 8}" fill-opacity="0.5"/>'

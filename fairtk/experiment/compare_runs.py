@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,15 @@ from fairtk.errors import InputError, MissingWarning, NotFoundError, TruncationW
 from fairtk.experiment.comparison import Margin
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
-    as_labels,
-    as_run,
-    completed,
+    complete_measure,
     documents_per_query,
+    empty_labels,
     measure_list,
     parse_with,
+    prepare_labels,
+    prepare_run,
     refuse_without_labels,
     run_names,
-    unlabeled,
 )
 from fairtk.experiment.evaluation_tables import comparison_table, significant_text, table_text
 from fairtk.experiment.identity import environment
@@ -42,28 +42,27 @@ from fairtk.experiment.values import (
     undefined_values,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
-from fairtk.measures.base import parts_of
+from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
 @accepts_dataframes
 def evaluate(
-    qrels: Data | None,
-    runs: Data | Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame | None,
+    runs: FileOrFrame | Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
@@ -92,7 +91,7 @@ def evaluate(
         InputError: a file, frame or measure is invalid.
     """
     files, data = run_names(runs)
-    arguments = _evaluated(
+    arguments = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         target=target,
     )  # fmt: skip
@@ -101,18 +100,18 @@ def evaluate(
 
 def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
     """Return the results of `evaluate` without rankings, to use less memory."""
-    return Results(**_evaluated(qrels, *run_names(runs), measures, None, **options))
+    return Results(**_evaluate_all(qrels, *run_names(runs), measures, None, **options))
 
 
-def _evaluated(
-    qrels: Data | None,
+def _evaluate_all(
+    qrels: FileOrFrame | None,
     files: Mapping[str, str],
     data: Sequence[Any],
     measures: Sequence[Any] | str,
     checked: dict[str, Run] | None,
     *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
+    answers: Sequence[FileOrFrame] = (),
+    gold: FileOrFrame | None = None,
     order: str = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
@@ -134,10 +133,10 @@ def _evaluated(
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [frame_of_run(run, order) for run in data]
-        labels = unlabeled(data, list(files))
+        labels = empty_labels(data, list(files))
     else:
-        labels = given_groups.labels = as_labels(qrels, gold, parsed)
-    complete = [completed(given_groups, measure) for measure in parsed]
+        labels = given_groups.labels = prepare_labels(qrels, gold, parsed)
+    complete = [complete_measure(given_groups, measure) for measure in parsed]
     by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
@@ -154,18 +153,18 @@ def _evaluated(
     tables, reasons, sizes = [], {}, []
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
-        run = as_run(source, file or name, order, answer, unique_measures, labels)
+        run = prepare_run(source, file or name, order, answer, unique_measures, labels)
         table, reasons[name] = evaluate_run(evaluator, unique_measures, run, name)
         tables.append(table)
         if checked is not None:
             checked[name] = run
         if qrels is None:
             sizes.append(f"{name} {documents_per_query(run)}")
-    texts = truncation_texts(evaluator.truncation.found(), len(data))
+    texts = truncation_texts(evaluator.truncation.truncated_rankings(), len(data))
     for text in texts:
         warnings.warn(text, TruncationWarning, stacklevel=3)
     notes = [f"{text}." for text in texts]
-    parts = [part for measure in unique_measures for part in parts_of(measure)]
+    parts = [part for measure in unique_measures for part in iter_parts(measure)]
     if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
         notes.insert(
             0,
@@ -291,8 +290,8 @@ _DRAWING = ("test", "confidence", "resamples", "seed")
 
 @accepts_dataframes
 def compare(
-    qrels: Data,
-    runs: Sequence[Data] | Mapping[str, Data],
+    qrels: FileOrFrame,
+    runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
     baseline: Any = None,
@@ -340,7 +339,7 @@ def compare(
     with warnings.catch_warnings():
         if queries == "common":  # missing queries do not count
             warnings.simplefilter("ignore", MissingWarning)
-        arguments = _evaluated(qrels, files, data, measures, checked, **options)
+        arguments = _evaluate_all(qrels, files, data, measures, checked, **options)
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
     evaluation = Results(**arguments)

@@ -9,26 +9,26 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
-from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
+from fairtk.experiment.evaluate_runs import GivenGroups, complete_measure, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import QID, RANK, SCORE, Qrels, Run
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import from_ir_measures
-from fairtk.frames.ids import uncoded
+from fairtk.frames.ids import decode_ids
 from fairtk.groups import Groups, Target
 from fairtk.groups.groups import groups_of_rows
-from fairtk.io.lines import naming
+from fairtk.io.lines import file_errors
 from fairtk.io.qrels import labels_in, qrels_rows
 from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import run_of, run_rows
-from fairtk.io.tables import named_file
+from fairtk.io.tables import name_and_path
 from fairtk.measures import format_measure
 
 _REMEDY = "fix the program that wrote these lines; the checks below skip them"
@@ -130,14 +130,13 @@ def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
             yield _error(what, problem.check, rows, n, _REMEDY)
 
 
-Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 
 @accepts_dataframes
 def doctor(
-    qrels: Data,
-    run: Data,
+    qrels: FileOrFrame,
+    run: FileOrFrame,
     groups: Any = (),
     *,
     target: Any = (),
@@ -196,7 +195,9 @@ def doctor(
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
         texts = list(measures) or _measures(cutoff, list(targets))
-        parsed = {_text(m): completed(given_groups, parse_with(given_groups, m)) for m in texts}
+        parsed = {
+            _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
+        }
         effects, wrong = _tie_effects(ranking, labels, parsed)
         results += wrong
     results += findings.ties(ranking, effects, cutoff)
@@ -215,7 +216,7 @@ def _tie_effects(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the effect of ties on measures, and a finding for each measure that fails."""
     try:
-        return findings.effect(run, labels, measures), []
+        return findings.tie_effects(run, labels, measures), []
     except InputError as error:
         if len(measures) == 1:
             (name,) = measures
@@ -232,15 +233,15 @@ def _run_rows(path: Any, problems: list[FormatError]) -> Rows:
 
 
 def _run(rows: Rows) -> pd.DataFrame:
-    return uncoded(run_of(rows, "auto")).reset_index(drop=True)
+    return decode_ids(run_of(rows, "auto")).reset_index(drop=True)
 
 
 def _labels(rows: Rows) -> pd.DataFrame:
-    return uncoded(labels_in(rows)).reset_index(drop=True)
+    return decode_ids(labels_in(rows)).reset_index(drop=True)
 
 
 def _attribute(rows: Rows, name: str | None) -> Groups:
-    with naming(rows.path):
+    with file_errors(rows.path):
         return groups_of_rows(rows, name)
 
 
@@ -252,7 +253,7 @@ def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
         if isinstance(source, Groups):
             attributes.append(source)
             continue
-        name, path = (None, source) if isinstance(source, pd.DataFrame) else named_file(source)
+        name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
         check = partial(_attribute, name=name)
         attribute, wrong = read_with_findings(path, "groups", read_table, check)
         findings += wrong

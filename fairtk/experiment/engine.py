@@ -45,7 +45,7 @@ from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
-from fairtk.io.qrels import labels_of
+from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import Completion, LedgerModel
 from fairtk.llm.chat import Outcome, on_outcome
 from fairtk.llm.hugging_face import HuggingFaceBackend, cost
@@ -115,7 +115,7 @@ def from_dataset(
     if topics is None:
         topics = _plain_query(get_topics(source))
     if qrels is None and source.has("qrels"):
-        qrels = labels_of(source)
+        qrels = dataset_qrels(source)
         if GOLD_ANSWER in source.queries_cls()._fields:
             qrels = join_answers(qrels, get_answers(source))
     return topics, qrels
@@ -373,7 +373,7 @@ class Engine:
         due = len(self.topics.qids)
         if all(sum(c.error is None for c in of.values()) == due for of in stored.values()):
             return stored
-        stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
+        stages = {node.stage.key: node.stage.runnable for node in self.tree.nodes}
         backends = self.prepare()
         recording = Recording(self.store.path)
         stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}

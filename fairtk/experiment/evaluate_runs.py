@@ -30,11 +30,11 @@ from fairtk.frames.qrels import no_common_query, warn_of_unmatched
 from fairtk.groups.distances import TARGET_WORDS
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
-from fairtk.io.lines import STDIN, naming
+from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
-from fairtk.measures.base import labels_for, parts_of
+from fairtk.measures.base import iter_parts, reason_for_labels
 from fairtk.measures.provider import (
     integer_labels,
     qrel_columns,
@@ -97,14 +97,14 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
     return dict(zip(names, files, strict=True)), data
 
 
-def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
+def prepare_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with the columns that the measures need."""
     where = fspath(qrels) if isinstance(qrels, str | PathLike) else "qrels"
     frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
     require_columns(frame, [QID, DOCNO], where)
     if frame.empty:
         raise InputError(f"{where}: no rows")
-    needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
+    needing = list(_measures_with_column(measures, "QREL_COLUMNS", GOLD_ANSWER))
     if gold is None and needing and GOLD_ANSWER not in frame.columns:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
@@ -114,7 +114,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
 
         answers = gold if isinstance(gold, pd.DataFrame) else read_gold_answers(gold)
         bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
-        with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else naming(gold):
+        with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else file_errors(gold):
             labels = Qrels(join_answers(bare, answers), where)
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
@@ -122,13 +122,13 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
                 f"{measure!r} requires gold answers; give `gold` (columns qid, gold_answer), or "
                 "qrels with the column gold_answer"
             )
-    foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in parts_of(m))]
+    foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in iter_parts(m))]
     if foreign:
         integer_labels(foreign, labels.labels, where)
     return labels
 
 
-def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
+def empty_labels(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
     """Return empty labels for all queries of runs."""
     qids: dict[str, None] = {}
     for frame, name in zip(runs, names, strict=True):
@@ -141,7 +141,7 @@ def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
 def refuse_without_labels(measures: list[Any]) -> None:
     """Raise `InputError` if a measure needs labels."""
     for measure in measures:
-        reason = labels_for(measure)
+        reason = reason_for_labels(measure)
         if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
             reason = "it reads gold answers"
         if reason:
@@ -159,7 +159,7 @@ def documents_per_query(run: Run) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def as_run(
+def prepare_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> Run:
     """Return a run with the columns that the measures need; warn of missing and unmatched ids."""
@@ -171,7 +171,7 @@ def as_run(
         if not isinstance(answers, pd.DataFrame):
             answers = read_answers(answers)
         checked = Run(add_answers(checked.with_text_ids(), answers, name), where)
-    for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
+    for measure in _measures_with_column(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
                 f"{where}: {measure!r} requires answers; give `answers` (columns qid, sample, "
@@ -207,9 +207,9 @@ def _warn_of_missing_queries(run: Run, qids: ObjectArray) -> None:
     )
 
 
-def _needing(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
+def _measures_with_column(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
     for measure in measures:
-        if any(column in getattr(part, attribute, ()) for part in parts_of(measure)):
+        if any(column in getattr(part, attribute, ()) for part in iter_parts(measure)):
             yield measure
 
 
@@ -256,7 +256,7 @@ class GivenGroups:
         """All attributes crossed, in the order of the files."""
         return reduce(mul, self.attributes.values())
 
-    def named(self, text: str) -> Groups | None:
+    def find_groups(self, text: str) -> Groups | None:
         """Return the groups for ``gender`` or ``gender*region``; `None` if unknown."""
         if text in self.attributes:
             return self.attributes[text]
@@ -316,10 +316,10 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
     def named(name: str | None) -> Any:
         if name is None:
             if not given_groups.attributes:
-                raise ParameterError(f"{text} requires groups: give `groups` (one or more files)")
+                raise ParameterError(f"{text} requires groups; give `groups` (one or more files)")
             given_groups.used = True
             return given_groups.crossed
-        groups = given_groups.named(name)
+        groups = given_groups.find_groups(name)
         if groups is not None:
             given_groups.used = True
             return groups
@@ -336,7 +336,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
     return parse(text, named)
 
 
-def completed(given_groups: GivenGroups, measure: Any) -> Any:
+def complete_measure(given_groups: GivenGroups, measure: Any) -> Any:
     """Return the measure, and measures inside it, with missing groups and targets added.
 
     EE_D, EE_R, EE_L and CreditGap have a form without groups, so they only use groups by name.
@@ -349,7 +349,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
     new: dict[str, Any] = {}
     for name, param in measure.SUPPORTED_PARAMS.items():
         if isinstance(param, MeasureParam) and name in measure.params:
-            new[name] = completed(given_groups, measure[name])
+            new[name] = complete_measure(given_groups, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
         groups = measure["groups"]
         if groups is None and not measure.GROUPS_ARE_OPTIONAL:

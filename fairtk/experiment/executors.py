@@ -139,7 +139,7 @@ class Executor(Protocol):
         """
 
 
-def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
+def make_worker() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
     """Return the function that a worker calls for each task and its new stages."""
     stages: dict[str, Any] = {}
 
@@ -148,7 +148,7 @@ def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str
         try:
             stages.update({key: _stage(task, key, data) for key, data in fresh.items()})
         except Exception as error:
-            return "failed", portable(error), []
+            return "failed", make_picklable(error), []
         return answer(function, stages, task)
 
     return work
@@ -170,16 +170,16 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
         try:
             kind, value = "done", function(stages, task)
         except Exception as error:
-            kind, value = "failed", portable(error)
+            kind, value = "failed", make_picklable(error)
         except SystemExit as error:  # otherwise it looks as if the worker was killed
             who = ", ".join(getattr(error, "__notes__", ["a task"]))
             exit_error = StageError(f"{who} called sys.exit({error.code!r}) in a worker")
-            kind, value = "failed", portable(exit_error)
+            kind, value = "failed", make_picklable(exit_error)
     ours = [w for w in caught if w.category.__module__.startswith("fairtk")]
     return kind, value, [(w.category, str(w.message)) for w in ours]
 
 
-def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
+def make_picklable(error: Exception) -> tuple[Exception, str, Exception | None]:
     """Return an error that can be pickled, its traceback, and its cause."""
     cause = error.__cause__
     reason = _pickled(cause) if isinstance(cause, Exception) else None
@@ -323,7 +323,7 @@ class _Pool:
             if self._processes is None:
                 raise WorkerError("the experiment has ended")
             environment = self.environment | gpu_of(number)
-            process = Interpreter("fairtk.experiment.executors:working", env=environment)
+            process = Interpreter("fairtk.experiment.executors:make_worker", env=environment)
             self._processes.append(process)
         return process
 
@@ -638,7 +638,7 @@ def run_in_worker(version: str, payload: bytes, packed: Mapping[str, tuple[str, 
                 if name not in _loaded:
                     _loaded[name] = _stage(task, key, data)
         except Exception as error:
-            return "failed", portable(error), []
+            return "failed", make_picklable(error), []
         stages = {key: _loaded[name] for key, (name, _) in packed.items()}
         return answer(function, stages, task)
 

@@ -380,7 +380,7 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
         yield from _samples(ranked, n, length)
     truncation = Truncation([EE_D @ cutoff], qrels)
     truncation.add(LabeledRun(qrels, ranked, "doctor"), "")
-    truncated = list(truncation.found().get(repr(EE_D @ cutoff), {}).get("", {}))
+    truncated = list(truncation.truncated_rankings().get(repr(EE_D @ cutoff), {}).get("", {}))
     if truncated:
         text = (
             f"{len(truncated)} of {len(n)} queries ({format_list(truncated, 3)}) have fewer than "
@@ -460,7 +460,9 @@ def tied_rows(run: pd.DataFrame) -> pd.Series:
     return run.duplicated(keys, keep=False)
 
 
-def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
+def tie_effects(
+    run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]
+) -> pd.DataFrame:
     """Return the mean of each measure, and its lowest and highest over orders of tied documents.
 
     The orders are that of the run, by docno ascending and descending (as in trec_eval), useful

@@ -124,7 +124,7 @@ def _writable(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def returned(text: str, path: str | PathLike[str] | None) -> str | None:
+def write_or_return(text: str, path: str | PathLike[str] | None) -> str | None:
     """Return a text, or write it to a file and return `None`, as pandas does."""
     if path is None:
         return text

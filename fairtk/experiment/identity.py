@@ -536,10 +536,10 @@ class Stage:
         return inner if isinstance(inner, Generator) else None
 
     @property
-    def working(self) -> Any:
+    def runnable(self) -> Any:
         """The transformer to run: the generator, or a look-up of frames."""
         if type(self.transformer) is SourceTransformer:
-            return LookedUp(self.transformer.df)
+            return FrameLookup(self.transformer.df)
         return self.generator or self.transformer
 
     @property
@@ -561,7 +561,7 @@ class Stage:
         return type(self.transformer).__name__
 
 
-class LookedUp(pt.Transformer):  # type: ignore[misc]
+class FrameLookup(pt.Transformer):  # type: ignore[misc]
     """`pt.Transformer.from_df` as a look-up instead of a join of the full frame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:

@@ -99,7 +99,7 @@ def from_bytes(data: bytes, pickled: bool = False) -> Table:
     return table
 
 
-def joined(tables: Sequence[Table]) -> Table:
+def concat_tables(tables: Sequence[Table]) -> Table:
     """Return concatenated tables; missing columns have missing values."""
     if len(tables) == 1:
         return tables[0]

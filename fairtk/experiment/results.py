@@ -433,7 +433,7 @@ class Results:
         self, baseline: str | None = None, *, path: Place | None = None, **options: Any
     ) -> str | None:
         """Return or write the means as a Markdown table for a paper; see `to_latex`."""
-        return formats.returned(markdown_text(self._paper_table(baseline, **options)), path)
+        return formats.write_or_return(markdown_text(self._paper_table(baseline, **options)), path)
 
     @overload
     def to_latex(
@@ -461,7 +461,7 @@ class Results:
         Raises:
             NotFoundError: the system, test or correction is unknown.
         """
-        return formats.returned(latex_text(self._paper_table(baseline, **options)), path)
+        return formats.write_or_return(latex_text(self._paper_table(baseline, **options)), path)
 
     @overload
     def to_csv(self, path: None = None) -> str: ...
@@ -474,7 +474,7 @@ class Results:
             path: the file to write; `None` to return the text.
         """
         text = str(self.counts.to_csv(index=False, lineterminator="\n"))
-        return formats.returned(text, path)
+        return formats.write_or_return(text, path)
 
     def plot_trade_off(self, x: Any, y: Any) -> Any:
         """Draw the means of two measures, one point per system, with intervals over queries.

@@ -27,7 +27,12 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
+from fairtk.experiment.evaluate_runs import (
+    GivenGroups,
+    complete_measure,
+    parse_with,
+    prepare_labels,
+)
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
@@ -42,7 +47,7 @@ from fairtk.experiment.values import (
 )
 from fairtk.frames import QID, require_columns
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import as_strings, uncoded
+from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
@@ -253,7 +258,7 @@ def _prepare(
         if value is not None:
             checks.integer(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
-        qrels = uncoded(frame_of_qrels(qrels, "Experiment"))
+        qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:
@@ -492,9 +497,9 @@ def open_results(
     }
     frame = None
     if qrels is not None:
-        given_groups.labels = as_labels(qrels, gold, parsed_measures)
+        given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
         frame = given_groups.labels.with_text_ids()
-    complete = [completed(given_groups, measure) for measure in parsed_measures]
+    complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     results: Results = Experiment(frames, topics, frame, complete)
     results.failures = failures
     config = {"stages": stages, "queries": len(topics), "store": FILE}
@@ -508,7 +513,7 @@ def _as_numbered(qid: str) -> list[tuple[int, str]]:
     return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
 
 
-def _of_setting(folder: Path, setting: str | None) -> Path:
+def _setting_folder(folder: Path, setting: str | None) -> Path:
     """Return the folder of a study's setting, or of the study if it has only one."""
     known = sorted(
         {path.relative_to(folder).parts[1] for path in folder.glob(f"{SETTINGS}/*/**/{MEANS}")}
@@ -542,7 +547,7 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
         )
     if not path.is_dir():
         raise InputError(f"{folder}: no such folder")
-    path = _of_setting(path, setting)
+    path = _setting_folder(path, setting)
     if (path / CONFIG).exists():
         return [path]
     below = sorted({file.parent for file in path.rglob(MEANS) if (file.parent / CONFIG).exists()})
@@ -623,7 +628,7 @@ def export(
             results.save(destination)
         else:
             results.to_trec(destination)
-    for file in _of_study(Path(source), setting) if form == "parquet" else ():
+    for file in _study_files(Path(source), setting) if form == "parquet" else ():
         shutil.copyfile(file, output / file.name)
     return outputs
 
@@ -636,7 +641,7 @@ def folder_names(folders: Sequence[Path], source: str | PathLike[str]) -> list[s
     return names
 
 
-def _of_study(folder: Path, setting: str | None) -> list[Path]:
+def _study_files(folder: Path, setting: str | None) -> list[Path]:
     """Return the files of a study itself: tables, settings, environment."""
     settings = [folder / SETTINGS / setting] if setting else sorted(folder.glob(f"{SETTINGS}/*"))
     for home in (folder, *(settings if len(settings) == 1 else ())):

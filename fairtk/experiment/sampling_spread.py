@@ -61,7 +61,7 @@ class SampleSpread:
         size = np.asarray(self.n if n is None else n, dtype=np.float64)
         number = np.maximum(size, 2)
         of_many = 2 * (2 * (number - 2) * self.one + self.two) / (number * (number - 1))
-        return np.where(size == 1, _of_one(self.one, self.two), of_many)
+        return np.where(size == 1, _variance_of_one_sample(self.one, self.two), of_many)
 
     def error(self) -> FloatArray:
         """Return the standard errors of the values, `step` if all samples are equal.
@@ -107,11 +107,11 @@ class SharedSpread:
         chains = both * ((first - 1) * (second - 1) - (both - 1))
         shared = (chains * self.one + both * (both - 1) / 2 * self.two) / pairs
         alone = np.maximum(first, second) == 1
-        shared = np.where(alone, _of_one(self.one, self.two), shared)
+        shared = np.where(alone, _variance_of_one_sample(self.one, self.two), shared)
         return np.where(self.both == 0, 0.0, shared)
 
 
-def _of_one(one: FloatArray, two: FloatArray) -> FloatArray:
+def _variance_of_one_sample(one: FloatArray, two: FloatArray) -> FloatArray:
     """Return the (co)variance of values of a single sample; NaN for means over pairs."""
     return np.where(two == 2 * one, 2 * two, np.nan)  # a mean has a = v / 4, b = v / 2
 
@@ -191,7 +191,7 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
         value = exposure.per_row(exposure.weight * measure.targets(judged)[exposure.level])
         return value * scale[judged.ranking_query], measure.widths(judged) * scale
     if isinstance(measure, ExpectedUtility):
-        query, value = measure.of_answers(judged)
+        query, value = measure.score_answers(judged)
         width = measure.bounds[1] - measure.bounds[0]
         reach = reach * (width if np.isfinite(width) else np.nan)
         return value[np.argsort(query, kind="stable")], reach

@@ -97,7 +97,7 @@ def save(results: Results, folder: Path) -> None:
             (folder / _MANIFEST).unlink(missing_ok=True)
             for name, file in ranking_files.items():
                 frame = results.rankings(name)
-                write_parquet(_of_system(name, frame), folder / file)
+                write_parquet(_with_system(name, frame), folder / file)
                 if QANSWER in frame.columns:
                     answers[name] = answers_in(frame)
                 if CREDIT in frame.columns:
@@ -134,7 +134,7 @@ def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[[c for c in _IN_CREDIT if c in frame.columns]].reset_index(drop=True)
 
 
-def _of_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     named = frame.rename(columns={_SYSTEM: _THEIRS})
     named.insert(0, _SYSTEM, pd.Series(name, index=named.index, dtype="str"))
     return named
@@ -142,7 +142,7 @@ def _of_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _stacked(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the concatenated rows of systems; integers with missing values stay integers."""
-    table = pd.concat([_of_system(n, frame) for n, frame in parts.items()], ignore_index=True)
+    table = pd.concat([_with_system(n, frame) for n, frame in parts.items()], ignore_index=True)
     integers = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in table.columns]
     first = [c for c in (_SYSTEM, QID, SAMPLE) if c in table.columns]
     return table.astype(dict.fromkeys(integers, "Int64"))[[*first, *table.columns.drop(first)]]

@@ -21,7 +21,7 @@ from pyterrier._ops import Compose
 
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description, Identified
-from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
+from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.frames import QID
 from fairtk.io.atomic import real_path
 from fairtk.llm import ChatModel, Ledger, LedgerModel
@@ -320,7 +320,7 @@ class Store:
             if columns is not None:
                 table = table.select([n for n in table.column_names if n in columns])
             parts.append(table.slice(first, end - first))
-        return joined(parts) if parts else None
+        return concat_tables(parts) if parts else None
 
     def _keep(self, database: sqlite3.Connection, table: Table) -> int:
         data = b"" if self.path is None else to_bytes(table)

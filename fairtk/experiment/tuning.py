@@ -99,7 +99,7 @@ class Tuner:
         n_topics = sum(f != fold for f in self._fold_of_topic)
         return Choice(fold, self.settings[best], float(means[best]), n_topics, seconds)
 
-    def made(self, settings: Settings, fold: int) -> Any:
+    def make_system(self, settings: Settings, fold: int) -> Any:
         """Return the system for settings, fitted on the other folds if it is trained."""
         system = self._built(settings)
         if self._is_trained(system):
@@ -127,7 +127,7 @@ class Tuner:
         if trained is None:
             trained = self._is_trained(self._built(self.settings[number]))
         if not trained:
-            values = self._valued(number, frozenset())
+            values = self._cached_values(number, frozenset())
             return values[[f != fold for f in self._fold_of_topic]]
         others = sorted(set(self._fold_of_topic) - {fold})
         if len(others) < 2:
@@ -137,11 +137,11 @@ class Tuner:
             )
         parts = []
         for other in others:
-            values = self._valued(number, frozenset({fold, other}))
+            values = self._cached_values(number, frozenset({fold, other}))
             parts.append(values[values.index.isin(self.part(other)[QID].astype(str))])
         return pd.concat(parts)
 
-    def _valued(self, number: int, left_out: frozenset[int]) -> pd.Series:
+    def _cached_values(self, number: int, left_out: frozenset[int]) -> pd.Series:
         """Return the values of settings on held-out folds, by default on all topics."""
         if (number, left_out) not in self._values:
             with warnings.catch_warnings(), self._named(self.settings[number]):
@@ -359,6 +359,6 @@ def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
 def _ranked(tuner: Tuner, settings: Mapping[int, Settings]) -> pd.DataFrame:
     """Return the topics of each fold, ranked with the settings of the fold."""
     return pd.concat(
-        [tuner.made(of_fold, f).transform(tuner.part(f)) for f, of_fold in settings.items()],
+        [tuner.make_system(of_fold, f).transform(tuner.part(f)) for f, of_fold in settings.items()],
         ignore_index=True,
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import errors
-from fairtk.display.figures import spread
+from fairtk.display.figures import draw_histogram
 from fairtk.errors import (
     DataWarning,
     FairtkError,
@@ -44,7 +44,7 @@ from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
-from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
+from fairtk.measures.base import Reasons, find_reason, undefined_reasons, undefined_warning
 from fairtk.measures.parsing import check_names
 from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
 
@@ -162,7 +162,7 @@ def undefined_values(
     """Return `Values.undefined`, with the index of `per_query`, from the reasons by system."""
     undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
     texts = [
-        reason_for(measures[label], qid, reasons[system])
+        find_reason(measures[label], qid, reasons[system])
         for system, qid, label in undefined.itertuples(index=False)
     ]
     return undefined.assign(**{REASON: pd.Series(texts, undefined.index, dtype="str")})
@@ -295,7 +295,7 @@ class Evaluation:
             measured = self._in_blocks(systems, frame, truncated)
         if measured is None:
             measured = self._at_once(systems, frame)
-            truncated = self._evaluator.truncation.found()
+            truncated = self._evaluator.truncation.truncated_rankings()
         for text in truncation_texts(truncated, len(systems)):
             warnings.warn(text, TruncationWarning, stacklevel=5)
         return measured
@@ -325,7 +325,7 @@ class Evaluation:
             tables.append(table)
             for system in systems:
                 reasons[system].update(of_block[system])
-            for measure, of_systems in block._evaluator.truncation.found().items():
+            for measure, of_systems in block._evaluator.truncation.truncated_rankings().items():
                 for system, lengths in of_systems.items():
                     truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
         order = {self.qids[index]: i for i, index in enumerate(self._order)}
@@ -408,10 +408,13 @@ def spreads(
     by_measure = per_query.groupby("measure")["value"]
     low, high = by_measure.min().to_dict(), by_measure.max().to_dict()
     values = dict(iter(per_query.groupby(["system", "measure"])["value"]))
-    return [
-        ["", *(spread(values[s, m], low[m], high[m]) if (s, m) in values else "" for m in measures)]
-        for s in systems
-    ]
+
+    def cell(system: str, measure: str) -> str:
+        if (system, measure) not in values:
+            return ""
+        return draw_histogram(values[system, measure], low[measure], high[measure])
+
+    return [["", *(cell(system, measure) for measure in measures)] for system in systems]
 
 
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}

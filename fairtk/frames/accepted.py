@@ -6,7 +6,8 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
-from typing import Any, ParamSpec, TypeVar
+from os import PathLike
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,12 +24,13 @@ from fairtk.frames.columns import (
     BoolArray,
     as_numbers,
     from_ir_measures,
-    ours,
+    pyterrier_names,
     require_columns,
 )
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FileOrFrame: TypeAlias = str | PathLike[str] | pd.DataFrame
 
 
 def frame_of(data: Any) -> Any:
@@ -75,7 +77,7 @@ def labels_or_scores(data: Any, value: str, where: str) -> Any:
         data = list(data)
     if not _are_named_tuples(data):
         return frame_of(data)
-    fields = ours(data[0]._fields) if data else (QID, DOCNO, value)
+    fields = pyterrier_names(data[0]._fields) if data else (QID, DOCNO, value)
     columns = zip(*data, strict=True) if data else repeat(())
     return pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
 
@@ -118,7 +120,7 @@ def column_of(values: Iterable[Any]) -> pd.Series:
         return pd.Series(values, dtype=object)  # the checks report the row
 
 
-def given_frame(
+def checked_frame(
     data: Any, value: str, where: str, needs: Iterable[str], either: bool
 ) -> pd.DataFrame:
     """Return qrels or a run as a frame with the required columns.
@@ -152,7 +154,9 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
     def taking(*args: P.args, **kwargs: P.kwargs) -> R:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         where = function.__name__
-        framed = {name: _framed(name, data, f"{where}: {name}") for name, data in given.items()}
+        framed = {
+            name: _convert_argument(name, data, f"{where}: {name}") for name, data in given.items()
+        }
         for name in ("run", "runs"):
             if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
                 _refuse_swapped_dicts(framed["qrels"], framed[name], where)
@@ -167,9 +171,9 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
 _REMEDY = "; if both are given, qrels come first"
 
 
-def swapped(columns: Iterable[Any], value: str) -> str:
+def swapped_message(columns: Iterable[Any], value: str) -> str:
     """Return the message if a run was passed as qrels, or the reverse; otherwise ``""``."""
-    names = [*map(str, ours(columns))]
+    names = [*map(str, pyterrier_names(columns))]
     is_run = not {SCORE, RANK}.isdisjoint(names)
     if value == LABEL and is_run and LABEL not in names:
         return f"expected qrels, got a run (columns {', '.join(names)}){_REMEDY}"
@@ -178,16 +182,16 @@ def swapped(columns: Iterable[Any], value: str) -> str:
     return ""
 
 
-def _framed(name: str, data: Any, where: str) -> Any:
+def _convert_argument(name: str, data: Any, where: str) -> Any:
     if name in ("runs", "systems"):
         if isinstance(data, Iterator):
             data = list(data)
         if isinstance(data, Mapping) and not _is_one_run(data):
-            return {key: _given(one, SCORE, f"{where}[{key!r}]") for key, one in data.items()}
+            return {key: _convert(one, SCORE, f"{where}[{key!r}]") for key, one in data.items()}
         if isinstance(data, list | tuple) and not (data and _are_named_tuples(data)):
-            return [_given(one, SCORE, f"{where}[{place}]") for place, one in enumerate(data)]
+            return [_convert(one, SCORE, f"{where}[{place}]") for place, one in enumerate(data)]
     if name in _ROLES:
-        return _given(data, _ROLES[name], where)
+        return _convert(data, _ROLES[name], where)
     if type(data) is dict:
         return {key: frame_of(one) for key, one in data.items()}
     if type(data) in (list, tuple) and not {*map(type, data)} <= {str, tuple}:  # rows may be many
@@ -195,7 +199,7 @@ def _framed(name: str, data: Any, where: str) -> Any:
     return frame_of(data)
 
 
-def _given(data: Any, value: str, where: str) -> Any:
+def _convert(data: Any, value: str, where: str) -> Any:
     """Return qrels or a run as a frame; refuse one if the other is expected.
 
     In a run, a query without documents is a missing query; in qrels, it is an error.
@@ -207,7 +211,7 @@ def _given(data: Any, value: str, where: str) -> Any:
             raise InputError(
                 f"{where}: qid {empty[0]!r} has no documents ({such(len(empty), 'query')})"
             )
-    if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
+    if isinstance(frame, pd.DataFrame) and (message := swapped_message(frame.columns, value)):
         raise ColumnError(f"{where}: {message}")
     return frame
 

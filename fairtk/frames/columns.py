@@ -66,7 +66,7 @@ _FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
 TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
 
 
-def ours(names: Iterable[str]) -> list[str]:
+def pyterrier_names(names: Iterable[str]) -> list[str]:
     """Return column names with those of ir_measures replaced by PyTerrier's."""
     return [_FROM_IR_MEASURES.get(name, name) for name in names]
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from fairtk.frames.accepted import given_frame
+from fairtk.frames.accepted import checked_frame
 from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray, require_columns, rows_by_code
 from fairtk.frames.ids import Coded, Ids, with_text
 from fairtk.frames.schema import RowProblem, check_ids, refuse_in
@@ -29,7 +29,7 @@ class EncodedFrame:
         self, data: Any, value: str, where: str, needs: Iterable[str], either: bool
     ) -> None:
         self.where = where
-        self.frame = given_frame(data, value, where, needs, either)
+        self.frame = checked_frame(data, value, where, needs, either)
         self.frame_query: IntArray
         self.frame_query, self.queries = check_ids(self.frame[QID], QID, self.refuse)
 

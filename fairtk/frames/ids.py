@@ -27,7 +27,7 @@ _WHY = {
 }
 
 
-def flaw_of(text: str) -> str:
+def find_flaw(text: str) -> str:
     """Return why a text is not a valid id, such as "is empty"; ``""`` if it is valid.
 
     Empty text, surrounding spaces, control characters, line breaks and unpaired surrogates are
@@ -52,7 +52,7 @@ def are_ids(texts: Sequence[str]) -> bool:
     if _plain(together.encode("utf-8", "surrogatepass")):
         return True
     if not together.isprintable():
-        return not any(map(flaw_of, texts))
+        return not any(map(find_flaw, texts))
     # Printable text has no other white space than spaces.
     lines = "\n" + "\n".join(texts) + "\n"
     return "\n " not in lines and " \n" not in lines
@@ -90,7 +90,7 @@ class Ids:
         return pa.array(self.values, pa.large_string())
 
     def flaws(self) -> dict[int, str]:
-        """Return why ids are invalid (`flaw_of`), by index; valid ids are left out."""
+        """Return why ids are invalid (`find_flaw`), by index; valid ids are left out."""
         with suppress(UnicodeEncodeError):  # Arrow refuses unpaired surrogates
             raw = self.arrow.buffers()[2]
             if raw is not None and _plain(raw) and pc.min(pc.binary_length(self.arrow)).as_py():
@@ -98,7 +98,7 @@ class Ids:
         texts = self.text.tolist()
         if are_ids(texts):
             return {}
-        return {index: flaw for index, text in enumerate(texts) if (flaw := flaw_of(text))}
+        return {index: flaw for index, text in enumerate(texts) if (flaw := find_flaw(text))}
 
     def find(self, others: Ids) -> IntArray:
         """Return the index in `self` of each id of `others`; -1 if absent."""
@@ -156,13 +156,13 @@ def codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
 
 
 def categories(coded: Coded) -> pd.Categorical:
-    """Return coded ids as a categorical column; `uncoded` is the inverse."""
+    """Return coded ids as a categorical column; `decode_ids` is the inverse."""
     codes, ids = coded
     distinct = pd.Index(pd.array(ids.arrow, dtype="str"))
     return pd.Categorical.from_codes(codes, distinct, validate=False)
 
 
-def uncoded(frame: pd.DataFrame) -> pd.DataFrame:
+def decode_ids(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with categorical id columns as text."""
     names = [c for c in (QID, DOCNO) if c in frame.columns and _is_coded(frame[c])]
     columns = {c: frame[c].cat.categories.array.take(frame[c].cat.codes) for c in names}
@@ -177,7 +177,7 @@ def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
     """Return the frame with its ids as text; the same frame if they already are."""
     inferred = {name: pd.api.types.infer_dtype(frame[name], skipna=False) for name in ids}
     coded = {name: categories(ids[name]) for name in ids if inferred[name] != "string"}
-    return uncoded(frame.assign(**coded)) if coded else frame
+    return decode_ids(frame.assign(**coded)) if coded else frame
 
 
 def as_strings(values: Any) -> ObjectArray:

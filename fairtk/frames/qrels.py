@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairtk.frames.runs import Run
 
 
-TWICE = "duplicate label for a document"
+DUPLICATE_LABEL = "duplicate label for a document"
 
 
 class Qrels(EncodedFrame):
@@ -60,7 +60,7 @@ class Qrels(EncodedFrame):
         self.cache: dict[Any, Any] = {}
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
-            check_unique(self.query, self.doc, TWICE, self.refuse, remedy)
+            check_unique(self.query, self.doc, DUPLICATE_LABEL, self.refuse, remedy)
         if LABEL in self.frame.columns:
             _ = self.labels
 

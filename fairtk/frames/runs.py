@@ -43,8 +43,8 @@ LOST_SAMPLES = (
 )
 """How to fix a run without its column ``sample``."""
 
-TWICE = "duplicate document in a ranking"
-CREDIT_TWICE = "duplicate credit for a document of a ranking"
+DUPLICATE_DOCUMENT = "duplicate document in a ranking"
+DUPLICATE_CREDIT = "duplicate credit for a document of a ranking"
 
 
 class _Sorted(NamedTuple):
@@ -273,7 +273,7 @@ class Run(EncodedFrame):
         ranking = np.cumsum(fresh) - 1
         if_sampled = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
         remedy = f"{if_sampled}keep the better one, e.g. with drop_duplicates"
-        check_unique(ranking, doc, TWICE, self.refuse, remedy, order)
+        check_unique(ranking, doc, DUPLICATE_DOCUMENT, self.refuse, remedy, order)
         if rank is not None:
             repeated = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
             if len(repeated):

@@ -103,7 +103,7 @@ def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     """Return ids as codes, and the distinct ids in order of first appearance.
 
     Refuse missing ids, values other than text and integers, ids that differ only in type, such as
-    1 and "1", and invalid text (`flaw_of`).
+    1 and "1", and invalid text (`find_flaw`).
     """
     coded = text_codes(column, name)
     if coded is None:

@@ -318,7 +318,7 @@ class SparseRows:
         return np.asarray(self.matrix.toarray())
 
 
-def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+def expand_runs(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     """Return the block and the position of each item, for blocks given by first item and size."""
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
@@ -454,7 +454,7 @@ class FactoredRows:
         used = (product > 0) & (self.seen.lookup(row, head) == 0)
         row, head, product = row[used], head[used], product[used]
         # ... with each tail of the row
-        owner, entry = spread(self.tail.start[row], size[row])
+        owner, entry = expand_runs(self.tail.start[row], size[row])
         ahead = self.space.extend(head, self.heads)
         level = ahead[owner] + self.space.extend(self.tail.level, self.tail_places)[entry]
         return SparseRows.collect(

@@ -62,14 +62,14 @@ from fairtk.groups.distances import (
     LevelSpace,
     SparseRows,
     attention_matrix,
+    expand_runs,
     group_exposure,
-    spread,
 )
 from fairtk.io import write_parquet
-from fairtk.io.lines import is_parquet_name, naming
+from fairtk.io.lines import file_errors, is_parquet_name
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, named_file, stem, write_table
+from fairtk.io.tables import check_weights, name_and_path, stem, write_table
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -107,7 +107,7 @@ def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
     )
 
 
-UNLABELED = ("drop", "unknown", "uniform", "bounds")
+UNLABELED_POLICIES = ("drop", "unknown", "uniform", "bounds")
 """How documents without a row or a known level are handled."""
 
 _MOST_ENTRIES = 50_000_000
@@ -127,7 +127,7 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
     sizes = [part.size.astype(np.float64) for part in parts]
     _check_size(space, int(np.prod(sizes, axis=0).sum()))
     for part in parts[1:]:
-        left_entry, right_entry = spread(part.start[rows.row], part.size[rows.row])
+        left_entry, right_entry = expand_runs(part.start[rows.row], part.size[rows.row])
         size = rows.size * part.size
         level = rows.level[left_entry] * part.n_levels + part.level[right_entry]
         weight = rows.weight[left_entry] * part.weight[right_entry]
@@ -253,7 +253,7 @@ class Groups(EqualByContent):
             FormatError: a column is missing, or `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
-        with naming(path):
+        with file_errors(path):
             return groups_of_rows(rows, name, unknown, levels, split, normalize)
 
     @classmethod
@@ -271,7 +271,7 @@ class Groups(EqualByContent):
             noted = {key: source.attrs[key] for key in given}
             return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
-            name, path = named_file(source)
+            name, path = name_and_path(source)
             return cls.read(path, name)
         raise InputError(f"expected Groups, a DataFrame or a file, got {source!r:.80}")
 
@@ -371,7 +371,7 @@ class Groups(EqualByContent):
             InputError: a document is missing from an attribute without an unknown level
                 (``"unknown"``), or there are too many combinations of levels (``"uniform"``).
         """
-        checks.choice("unlabeled", unlabeled, UNLABELED)
+        checks.choice("unlabeled", unlabeled, UNLABELED_POLICIES)
         if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
                 f"unlabeled='bounds' requires one attribute, got the crossed attributes "

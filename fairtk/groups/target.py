@@ -65,7 +65,7 @@ from fairtk.groups.groups import (
     weights_of,
     write_weights,
 )
-from fairtk.io.lines import STDIN, naming
+from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
 
@@ -455,7 +455,7 @@ class Target(EqualByContent):
         """
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
-        with naming(path):
+        with file_errors(path):
             target = cls._of_frame(rows.frame, groups, rows.refuse)
         return replace(target, name=stem(rows.path))
 

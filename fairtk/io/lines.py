@@ -48,8 +48,8 @@ CHUNK = 1 << 18
 STDIN, PIPED = "-", "standard input"
 """Standard input as a path, and its name in messages."""
 
-FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
-FOLLOWED = ContextVar("followed", default=None)
+READ_PROGRESS: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
+READ_PROGRESS = ContextVar("read_progress", default=None)
 """Reports the progress of reading, e.g. by a bar: a function of the path that returns a context
 manager, which yields a function of the number of bytes read so far."""
 
@@ -203,7 +203,7 @@ class Source:
     def strict_lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
         """Yield the same as `lines`, but raise all errors."""
         for number, raw in enumerate(self.stream(longest), start=1):
-            text = decoded(raw, self.path, number)
+            text = decode_line(raw, self.path, number)
             if not self._packed and not text.endswith("\n"):
                 self._unended = number
             yield number, text.removeprefix(MARK) if number == 1 else text
@@ -235,14 +235,14 @@ def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -
 
     ``-`` is standard input; its content is saved to a temporary file.
     """
-    follow = FOLLOWED.get()
+    follow = READ_PROGRESS.get()
     file = _kept_stdin() if path == STDIN else path
     with _regular(file) as raw, follow(file) if follow else _unseen as told:
         yield Source(path, raw, errors, told)
 
 
 @contextlib.contextmanager
-def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
+def open_bytes(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
     """Open a plain or gzipped text file for reading bytes; see `Source.stream`."""
     with source(path) as file:
         yield file.stream(longest)
@@ -346,8 +346,8 @@ def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         yield raw
 
 
-def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
-    """Return a line decoded as UTF-8; raise a `FormatError` with the line number."""
+def decode_line(line: bytes, path: str | PathLike[str], number: int | None) -> str:
+    """Return a line decode_line as UTF-8; raise a `FormatError` with the line number."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -365,7 +365,7 @@ def is_parquet_name(path: str | PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def naming(path: str | PathLike[str]) -> Iterator[None]:
+def file_errors(path: str | PathLike[str]) -> Iterator[None]:
     """Prefix an `InputError` about a file's content with its name."""
     try:
         yield
@@ -416,7 +416,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def described(value: Any) -> str:
+def describe_json(value: Any) -> str:
     """Return a short description of a JSON value, for messages."""
     if isinstance(value, dict):
         return f"an object with the keys {sorted(value)[:8]}"
@@ -443,8 +443,8 @@ def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def read_json(path: str | PathLike[str]) -> Any:
     """Return the value of a JSON file, plain or gzipped, of at most `JSON_ENTRY` bytes."""
-    with opened(path, JSON_ENTRY) as stream:
+    with open_bytes(path, JSON_ENTRY) as stream:
         raw = stream.read(JSON_ENTRY + 1)
     if len(raw) > JSON_ENTRY:
         raise FormatError(f"a JSON file must be at most {JSON_ENTRY >> 20} MiB", path=path)
-    return parse_json(decoded(raw.removeprefix(_MARK), path, None), path, 1)
+    return parse_json(decode_line(raw.removeprefix(_MARK), path, None), path, 1)

@@ -17,8 +17,8 @@ import pandas as pd
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require_columns
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import uncoded
-from fairtk.frames.qrels import TWICE
+from fairtk.frames.ids import decode_ids
+from fairtk.frames.qrels import DUPLICATE_LABEL
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
@@ -52,7 +52,7 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
         FormatError: a line is invalid, a label is not finite, or a query has two labels for a
             document; names the line.
     """
-    return uncoded(coded_qrels(path))
+    return decode_ids(coded_qrels(path))
 
 
 def coded_qrels(path: str | PathLike[str]) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def labels_in(rows: Rows) -> pd.DataFrame:
     rows.require([QID, DOCNO, LABEL], "qrels")
     rows.as_ids(QID, DOCNO)
     rows.as_numbers(LABEL)
-    rows.unique([QID, DOCNO], TWICE)
+    rows.unique([QID, DOCNO], DUPLICATE_LABEL)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     labels = rows.frame[LABEL]
@@ -139,7 +139,7 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
     rows.unique(keys, "duplicate answer for a ranking")
-    return uncoded(rows.ordered(QID, SAMPLE, QANSWER))
+    return decode_ids(rows.ordered(QID, SAMPLE, QANSWER))
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -157,7 +157,7 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     """
     rows = _keyed(path, "gold answers", GOLD_ANSWER)
     strings_or_lists(rows, GOLD_ANSWER)
-    return uncoded(rows.frame[[QID, GOLD_ANSWER]])
+    return decode_ids(rows.frame[[QID, GOLD_ANSWER]])
 
 
 @accepts_dataframes
@@ -277,10 +277,10 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
         raise InputError(f"{name}: no such file or dataset{tail}") from None
     if not dataset.has_qrels():
         raise InputError(f"{name}: the dataset has no qrels")
-    return labels_of(dataset)
+    return dataset_qrels(dataset)
 
 
-def labels_of(dataset: Any) -> pd.DataFrame:
+def dataset_qrels(dataset: Any) -> pd.DataFrame:
     """Return the qrels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
     rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])

@@ -22,8 +22,8 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, format_list, missing_columns
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
-from fairtk.frames.accepted import column_of, swapped
-from fairtk.frames.ids import are_ids, categories, flaw_of
+from fairtk.frames.accepted import column_of, swapped_message
+from fairtk.frames.ids import are_ids, categories, find_flaw
 from fairtk.frames.schema import (
     NumberRule,
     RowProblem,
@@ -93,7 +93,7 @@ class Rows:
             expected = f"{what} with {format_list(columns, 9)}"
             message = missing_columns(missing, expected, self.frame.columns)
             for value in {LABEL, SCORE}.intersection(missing):
-                message = swapped(self.frame.columns, value) or message
+                message = swapped_message(self.frame.columns, value) or message
             raise FormatError(message, path=self.path, line=self.head)
         if self.head is not None:
             names = set(self.frame.columns)
@@ -108,7 +108,7 @@ class Rows:
         return self.frame[[*first, *self.frame.columns.drop(first)]]
 
     def as_ids(self, *columns: str) -> None:
-        """Convert columns to categorical ids; `fairtk.frames.ids.uncoded` makes them text."""
+        """Convert columns to categorical ids; `fairtk.frames.ids.decode_ids` makes them text."""
         for column in columns:
             self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
 
@@ -134,7 +134,7 @@ class Rows:
         """
         values = self.frame[column].tolist()
         names = [v.replace("\t", "_") if isinstance(v, str) and v else "-" for v in values]
-        flaws = [] if are_ids(names) else [flaw_of(name) for name in names]
+        flaws = [] if are_ids(names) else [find_flaw(name) for name in names]
         rows = [row for row, flaw in enumerate(flaws) if flaw]
         if rows:
             message = f"{column} {short_repr(values[rows[0]])} {flaws[rows[0]]}"
@@ -276,7 +276,7 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
         if len(first) == len(columns):
             number = first[columns.index(SCORE if value == LABEL else LABEL)]
             if NUMBER.fullmatch(number):
-                raise FormatError(swapped(columns, value), file.path, 1)
+                raise FormatError(swapped_message(columns, value), file.path, 1)
 
 
 def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:

@@ -24,8 +24,8 @@ from fairtk.errors import FormatError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
-from fairtk.frames.ids import uncoded
-from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
+from fairtk.frames.ids import decode_ids
+from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
 from fairtk.frames.schema import check_order, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
@@ -158,7 +158,7 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
         FormatError: a line is invalid, a score is not finite, a document occurs twice in a ranking,
             sampled and unsampled rows are mixed, or ranks disagree with scores; names the line.
     """
-    return uncoded(coded_run(path, order))
+    return decode_ids(coded_run(path, order))
 
 
 def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
@@ -202,7 +202,7 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
     if SAMPLE in columns:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
-    rows.unique([QID, *sampled, DOCNO], TWICE)
+    rows.unique([QID, *sampled, DOCNO], DUPLICATE_DOCUMENT)
     return replace(rows, frame=_ranked(rows, order)).ordered(QID, DOCNO, SCORE, RANK, SAMPLE)
 
 
@@ -214,7 +214,7 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
     if SAMPLE not in rows.frame.columns:
         rows.frame[SAMPLE] = np.int64(0)
     rows.as_numbers(RANK, CREDIT, SAMPLE)
-    rows.unique([QID, SAMPLE, DOCNO], CREDIT_TWICE)
+    rows.unique([QID, SAMPLE, DOCNO], DUPLICATE_CREDIT)
     return rows.ordered(QID, SAMPLE, DOCNO, RANK, CREDIT)
 
 

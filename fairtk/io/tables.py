@@ -96,7 +96,7 @@ def stem(path: str | PathLike[str]) -> str:
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
 
 
-def named_file(source: str | PathLike[str]) -> tuple[str | None, str]:
+def name_and_path(source: str | PathLike[str]) -> tuple[str | None, str]:
     """Return the name and the path in ``"NAME=FILE"``; the name is `None` for a path alone."""
     text = fspath(source)
     name, equals, path = text.partition("=")

@@ -154,7 +154,7 @@ def on_outcome(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell(outcomes: Sequence[Outcome]) -> None:
+def notify(outcomes: Sequence[Outcome]) -> None:
     """Pass outcomes to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:

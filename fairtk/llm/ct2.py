@@ -26,7 +26,7 @@ from fairtk.interpreters import ENDED, Interpreter
 from fairtk.llm import loading
 from fairtk.llm.hugging_face import GumbelNoise, HuggingFaceSeq2Seq
 
-NEEDED = "4.8"
+VERSION = "4.8"
 """The tested minor version; other versions are refused."""
 
 TOLERANCE = 1e-3
@@ -43,10 +43,10 @@ def require_ctranslate2(where: str) -> str:
         version = metadata.version("ctranslate2")
     except metadata.PackageNotFoundError:
         raise MissingExtraError("ctranslate2", "fast", where) from None
-    if version.split(".")[:2] != NEEDED.split("."):
+    if version.split(".")[:2] != VERSION.split("."):
         raise ModelError(
-            f"{where} requires ctranslate2 {NEEDED}, got {version}, which may scale the scores of "
-            f"T5 differently; run pip install 'ctranslate2=={NEEDED}.*'"
+            f"{where} requires ctranslate2 {VERSION}, got {version}, which may scale the scores of "
+            f"T5 differently; run pip install 'ctranslate2=={VERSION}.*'"
         )
     return version
 
@@ -112,7 +112,7 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, output: Path) -
         Converter(folder).convert(str(output), quantization="float32")
     except Exception as error:
         raise ModelError(
-            f"the model {name!r} cannot be converted to CTranslate2 ({loading.one_line(error)}); "
+            f"the model {name!r} cannot be converted to CTranslate2 ({loading.error_text(error)}); "
             "use HuggingFaceSeq2Seq"
         ) from error
     finally:

@@ -105,7 +105,7 @@ class Ledger:
         if self.offline and not Path(path).exists():
             raise OfflineError(f"{path}: no such ledger, which `offline=True` requires")
         self.path = real_path(path)
-        self.store = AnswerStore(Database(self.path, read_only=self.offline))
+        self.store = AnswerStore(Database(self.path, allow_read_only=self.offline))
         self.claims = Claims(self.store)
 
     @property

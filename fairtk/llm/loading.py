@@ -26,10 +26,10 @@ from fairtk.plugins.streams import on_terminal
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
-FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 PICKLES = "pytorch_model*.bin"
 UNREADABLE = ("*.pt", "*.pth", "*.ckpt", "*.msgpack", "*.h5")
-NEEDED = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
+MODEL_FOLDER = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
 
 
 def find_folder(model: str, revision: str | None = None, pickled: bool | None = None) -> Path:
@@ -50,9 +50,9 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
     if folder.is_dir():
         what = f"the folder {model!r}"
     elif folder.exists():
-        raise NoModelError(f"expected {NEEDED}, or a hub name, got the file {model!r}")
+        raise NoModelError(f"expected {MODEL_FOLDER}, or a hub name, got the file {model!r}")
     elif model.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2:
-        raise NoModelError(f"{model}: no such folder; expected {NEEDED}, or a hub name")
+        raise NoModelError(f"{model}: no such folder; expected {MODEL_FOLDER}, or a hub name")
     else:
         folder = _from_hub(model, revision, pickled)
         what = f"the model {model!r} in the local cache"
@@ -68,7 +68,7 @@ def is_pickled(folder: Path) -> bool:
 def model_digest(folder: Path) -> str:
     """Return a digest of the files that affect a model's output."""
     more = (PICKLES,) if is_pickled(folder) else ()
-    return folder_digest(folder, (*FETCHED, *more))
+    return folder_digest(folder, (*DOWNLOAD_PATTERNS, *more))
 
 
 def _has(folder: Path, weights: str) -> bool:
@@ -87,14 +87,14 @@ def _readable(folder: Path, pickled: bool | None) -> bool:
 def _check(folder: Path, what: str, pickled: bool | None) -> None:
     """Raise an error unless the folder has a config and all weights in a permitted format."""
     if not (folder / "config.json").is_file():
-        raise NoModelError(f"expected {NEEDED}, got {what} without config.json")
+        raise NoModelError(f"expected {MODEL_FOLDER}, got {what} without config.json")
     if _readable(folder, pickled):
         return
     if (folder / f"{WEIGHTS}.index.json").is_file():
         raise ModelError(f"missing weight files in {what}; {WEIGHTS}.index.json lists them")
     others = sorted(path.name for kind in (PICKLES, *UNREADABLE) for path in folder.glob(kind))
     if not others:
-        problem = f"no weights; expected {NEEDED}"
+        problem = f"no weights; expected {MODEL_FOLDER}"
     elif pickled:
         problem = f"not all weights as {WEIGHTS} or {PICKLE}, only {others[0]}"
     else:
@@ -131,7 +131,7 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
 
     folder, reason, pickles = None, "", False
     try:  # the cache first: no request if all files are cached
-        cached = fetch(*FETCHED, offline=True)
+        cached = fetch(*DOWNLOAD_PATTERNS, offline=True)
         if (cached / "config.json").is_file() and _readable(cached, pickled):
             return cached
         pickles = any(cached.glob(PICKLES))
@@ -146,7 +146,7 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     if reason and pickles:
         return cached  # the error about its pickles is more useful
     try:
-        folder = None if reason else fetch(*FETCHED)
+        folder = None if reason else fetch(*DOWNLOAD_PATTERNS)
         if folder and pickled and is_pickled(folder):
             folder = fetch(PICKLES)
     except (OSError, ValueError, HfHubHTTPError) as error:
@@ -154,8 +154,8 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     if folder is None:
         raise ModelError(
             f"the model {model!r} is not in the local cache and cannot be downloaded "
-            f"({one_line(reason, 200)}); connect once, or use the path of a local folder instead "
-            f"of the name ({NEEDED})"
+            f"({error_text(reason, 200)}); connect once, or use the path of a local folder instead "
+            f"of the name ({MODEL_FOLDER})"
         )
     return folder
 
@@ -172,7 +172,7 @@ def _reachable(endpoint: str) -> bool:
     return True
 
 
-_NEEDED = "expected tokenizer.json and tokenizer_config.json"
+_TOKENIZER_FILES = "expected tokenizer.json and tokenizer_config.json"
 _VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
 _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
@@ -196,13 +196,13 @@ def load_tokenizer(folder: str, model: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
     except Exception as error:
         raise ModelError(
-            f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
-            f"{_NEEDED}"
+            f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({error_text(error)}); "
+            f"{_TOKENIZER_FILES}"
         ) from error
     # transformers creates an empty one, to which every word is unknown
     files = set(type(tokenizer).vocab_files_names.values())
     if files and not any((Path(folder) / name).exists() for name in files | _VOCABULARIES):
-        raise ModelError(f"missing tokenizer of {model!r} in {folder!r}; {_NEEDED}")
+        raise ModelError(f"missing tokenizer of {model!r} in {folder!r}; {_TOKENIZER_FILES}")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -216,7 +216,7 @@ def load_config(folder: str, model: str) -> Any:
         return AutoConfig.from_pretrained(folder, **_SAFE)
     except Exception as error:
         raise ModelError(
-            f"config.json of {model!r} in {folder!r} cannot be read ({one_line(error)})"
+            f"config.json of {model!r} in {folder!r} cannot be read ({error_text(error)})"
         ) from error
 
 
@@ -247,7 +247,7 @@ def load_model(
     except Exception as error:
         raise ModelError(
             f"the model {model!r} cannot be loaded from {folder!r} with {auto} "
-            f"on {device} ({one_line(error)})"
+            f"on {device} ({error_text(error)})"
         ) from error
     # transformers initializes missing weights at random; poolers are never used
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
@@ -268,7 +268,7 @@ def pick_device(device: str, where: str) -> Any:
     try:
         return torch.device(device)
     except RuntimeError as error:
-        raise ParameterError(f"{where}: unknown device {device!r} ({one_line(error)})") from None
+        raise ParameterError(f"{where}: unknown device {device!r} ({error_text(error)})") from None
 
 
 def pick_dtype(dtype: str, device: Any) -> Any:
@@ -283,7 +283,7 @@ def pick_dtype(dtype: str, device: Any) -> Any:
     return getattr(torch, dtype)
 
 
-def one_line(error: BaseException | str, longest: int = 300) -> str:
+def error_text(error: BaseException | str, longest: int = 300) -> str:
     """Return an error's text in one line of bounded length."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

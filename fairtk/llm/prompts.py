@@ -275,7 +275,7 @@ class Prompt(ABC):
         entries = [self.entry(document, rank) for rank, document in enumerate(documents)]
         return keep_question(self, question, entries, tokenizer)
 
-    def room(self, question: str, tokenizer: Any) -> int | None:
+    def document_budget(self, question: str, tokenizer: Any) -> int | None:
         """Return the number of tokens left for documents, `None` if unlimited.
 
         It is negative if the question exceeds the window and will be truncated.
@@ -338,9 +338,9 @@ class LampPrompt(Prompt):
             return fair_rag(self, question, entries, tokenizer).final
         return super().__call__(question, documents, tokenizer)
 
-    def room(self, question: str, tokenizer: Any) -> int | None:
+    def document_budget(self, question: str, tokenizer: Any) -> int | None:
         """Return the tokens left for documents; `None` for ``"fair-rag"`` (fixed shares)."""
-        return None if self.truncate == "fair-rag" else super().room(question, tokenizer)
+        return None if self.truncate == "fair-rag" else super().document_budget(question, tokenizer)
 
     def join(self, question: str, entries: Sequence[str]) -> str:
         """Return the entries, the linking words and the question."""

@@ -132,7 +132,7 @@ class RefinementPrompt(EqualByContent):
 
     def task(self, request: Refinement) -> str:
         """Return the user's message."""
-        return f"{self.lines(request)}\n\n{self.wish(request)}"
+        return f"{self.lines(request)}\n\n{self.instruction(request)}"
 
     def lines(self, request: Refinement) -> str:
         """Return the lines with query, keywords and group."""
@@ -147,7 +147,7 @@ class RefinementPrompt(EqualByContent):
         words = " and ".join(self.group_names.get(part, part) for part in request.group)
         return f"{words} ({request.attribute})" if request.attribute else words
 
-    def wish(self, request: Refinement) -> str:
+    def instruction(self, request: Refinement) -> str:
         """Return the instruction."""
         return (
             "Add or change keywords related to this group, so that the search also finds documents "
@@ -189,7 +189,7 @@ class FewShotRefinement(RefinementPrompt):
             for example, answer in self.examples
         ]
         return "\n\n".join(
-            [self.wish(request), *worked, f"{self.lines(request)}\nRefined keywords:"]
+            [self.instruction(request), *worked, f"{self.lines(request)}\nRefined keywords:"]
         )
 
 

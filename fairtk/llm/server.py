@@ -17,7 +17,7 @@ from typing import Any
 
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, tell
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, notify
 from fairtk.llm.replies import (
     BrokenReplyError,
     ResponseTooLongError,
@@ -44,7 +44,7 @@ from fairtk.llm.servers import (
 ENDPOINTS = ("chat", "completions")
 """Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""
 
-GRACE = 5.0
+INTERRUPT_TIMEOUT = 5.0
 """Seconds after Ctrl-C to wait for calls under way, because they are paid."""
 
 CHECK_TIMEOUT = 5.0
@@ -267,8 +267,8 @@ class OpenAICompatible(ChatModel):
         """Yield outcomes as they arrive.
 
         If a call raises an error, no other call starts. The outcomes of the calls under way are
-        yielded, and then the error is raised. After Ctrl-C the calls under way have `GRACE`
-        seconds, or until Ctrl-C is pressed again.
+        yielded, and then the error is raised. After Ctrl-C the calls under way have
+        `INTERRUPT_TIMEOUT` seconds, or until Ctrl-C is pressed again.
 
         Raises:
             LLMError: no call would succeed; see the class.
@@ -305,7 +305,8 @@ class OpenAICompatible(ChatModel):
                 except KeyboardInterrupt as interrupt:
                     if deadline is not None:
                         raise
-                    error, remaining, deadline = interrupt, iter(()), time.monotonic() + GRACE
+                    error, remaining = interrupt, iter(())
+                    deadline = time.monotonic() + INTERRUPT_TIMEOUT
                     loop.call_soon_threadsafe(stop.set)
                     for future in filter(Future.done, running):  # one may just have been taken
                         done.put(future)
@@ -323,7 +324,7 @@ class OpenAICompatible(ChatModel):
                         error, remaining = error or failure, iter(())
                         loop.call_soon_threadsafe(stop.set)
                 if outcomes:
-                    tell([outcome for _, outcome in outcomes])
+                    notify([outcome for _, outcome in outcomes])
                     yield outcomes
             if error is not None:
                 self._servers.reset()

@@ -106,7 +106,7 @@ class Database:
     Args:
         path: the file; created if absent, readable only by its owner. `None` for a database in
             memory.
-        read_only: whether to open a file that cannot be written.
+        allow_read_only: whether a file that cannot be written is opened for reading only.
 
     Attributes:
         token: identifies this connection, the owner of its claims.
@@ -116,10 +116,10 @@ class Database:
             on use: it cannot be read or written.
     """
 
-    def __init__(self, path: Path | None, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, allow_read_only: bool = False) -> None:
         self.path = path
-        self.read_only = (
-            read_only
+        self.is_read_only = (
+            allow_read_only
             and path is not None
             and not all(os.access(each, os.W_OK) for each in (path, path.parent))
         )
@@ -193,7 +193,7 @@ class Database:
             raise FormatError("no such folder; create it first", path)
         if path.is_dir():
             raise FormatError("expected a file, got a folder", path)
-        if self.read_only:
+        if self.is_read_only:
             # with a write-ahead log the file is not immutable
             mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
             return _checked(_connect(f"{path.as_uri()}?{mode}"), path)
@@ -431,7 +431,7 @@ class AnswerStore:
 
     def reject(self, key: str) -> None:
         """Mark an answer as unusable."""
-        if not self.file.read_only:
+        if not self.file.is_read_only:
             change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
             self.file.write(lambda connection: connection.execute(change, (key,)))
 

@@ -106,16 +106,18 @@ class AttentionWeightedRankFairness(FairMeasure):
     @property
     def groups(self) -> Groups:
         """The groups."""
-        groups: Groups = self.needed("groups", "groups: write AWRF(groups=..., target=...)@20")
+        groups: Groups = self.require_param(
+            "groups", "groups: write AWRF(groups=..., target=...)@20"
+        )
         return groups
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X; false with ``amortize=False``."""
         return bool(self["amortize"])
 
     @property
-    def labels_for(self) -> str:
+    def reason_for_labels(self) -> str:
         """The reason why it requires relevance labels: a cascade stops at useful documents."""
         cascade = self["browsing"].stop > 0
         return f"browsing={str(self['browsing'])!r} stops at useful documents" if cascade else ""
@@ -127,7 +129,7 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
-        target: Target = self.needed(
+        target: Target = self.require_param(
             "target",
             "a target: write AWRF(groups=..., target=...)@20, e.g. with "
             "target=Target.uniform(groups) or Target.from_qrels(qrels, groups)",
@@ -139,11 +141,11 @@ class AttentionWeightedRankFairness(FairMeasure):
         from fairtk.groups.groups import unreachable  # slow import
 
         groups, target, unlabeled = self.groups, self.target_for(self.groups), self["unlabeled"]
-        judged, no_credit = self.shared_out(judged)
+        judged, no_credit = self.run_for_shares(judged)
         run, qids = judged.run, judged.qids
         # one row per query, or per ranking with amortize=False
         row_query = judged.query_of_run if self["amortize"] else judged.ranking_query
-        documents = document_attention(run, self.attention_of(judged), amortize=self["amortize"])
+        documents = document_attention(run, self.attention(judged), amortize=self["amortize"])
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(run.docnos, policy)
         exposure = group_exposure(documents, memberships)
@@ -174,7 +176,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value
 
-    def shared_out(self, judged: LabeledRun) -> tuple[LabeledRun, BoolArray]:
+    def run_for_shares(self, judged: LabeledRun) -> tuple[LabeledRun, BoolArray]:
         """Return the run to compare, and a mask of the queries without shares.
 
         With ``of="credit"``, the scores of the run are the expected credit of documents.
@@ -187,7 +189,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
         return shared
 
-    def attention_of(self, judged: LabeledRun) -> FloatArray:
+    def attention(self, judged: LabeledRun) -> FloatArray:
         """Return the attention on each sorted row of the run; shape (n_rows,)."""
         if self["of"] == "credit":
             credit: FloatArray = judged.run.scores[judged.run.order]

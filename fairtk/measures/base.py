@@ -56,9 +56,9 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
         raise
 
 
-def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
+def checked_values(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
     """Return the checked values of all queries from a measure's `score_all`."""
-    if judged.exact is not None and not measure.takes_exposure:
+    if judged.exact is not None and not measure.supports_exact_exposure:
         judged.exact.refuse(measure)
     measure.validate_params()
     with named_failures(measure):
@@ -71,10 +71,10 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
     if values.dtype.kind in "fiub" and not np.isinf(values).any():
         return values.astype(np.float64, copy=False)
     pairs = zip(values.tolist(), judged.qids, strict=True)
-    return np.array([number(measure, value, qid) for value, qid in pairs])
+    return np.array([checked_value(measure, value, qid) for value, qid in pairs])
 
 
-def number(measure: FairMeasure, value: Any, qid: str) -> float:
+def checked_value(measure: FairMeasure, value: Any, qid: str) -> float:
     """Return the value of a query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(
@@ -206,7 +206,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     __hash__ = ir_measures.Measure.__hash__
 
-    def needed(self, name: str, remedy: str) -> Any:
+    def require_param(self, name: str, remedy: str) -> Any:
         """Return a parameter's value; raise a `ParameterError` if it is not set."""
         if name not in self.params:
             raise ParameterError(f"{self.NAME} requires {remedy}")
@@ -247,16 +247,18 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return self.RUN_COLUMNS
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X, which have exposure but no rankings."""
         parts = self.parts
-        return bool(parts) and all(getattr(part, "takes_exposure", False) for part in parts)
+        return bool(parts) and all(
+            getattr(part, "supports_exact_exposure", False) for part in parts
+        )
 
     @property
-    def labels_for(self) -> str:
+    def reason_for_labels(self) -> str:
         """The reason why it requires relevance labels; empty if it does not."""
         if self.parts:
-            return next((why for part in self.parts if (why := labels_for(part))), "")
+            return next((why for part in self.parts if (why := reason_for_labels(part))), "")
         return "it reads which documents are useful" if LABEL in self.QREL_COLUMNS else ""
 
     @property
@@ -313,7 +315,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         for index, (qid, qrels, run) in enumerate(judged.by_query(cutoff)):
             with named_failures(self, qid):
                 value = self.MISSING if run is None else self.score_query(qrels, run)
-            values[index] = number(self, value, qid)
+            values[index] = checked_value(self, value, qid)
         undefined = np.isnan(values) & judged.present
         self.warn_undefined(judged.qids[undefined], len(values), "score_query returned NaN")
         return values
@@ -396,22 +398,22 @@ def undefined_reasons() -> Iterator[Reasons]:
         _reasons.reset(token)
 
 
-def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
+def find_reason(measure: Any, qid: str, reasons: Reasons) -> str | None:
     """Return why a measure or a part of it is undefined for a query; `None` if unknown."""
-    keys = [(format_measure(part), qid) for part in parts_of(measure)]
+    keys = [(format_measure(part), qid) for part in iter_parts(measure)]
     return next((reasons[key] for key in keys if key in reasons), None)
 
 
-def parts_of(measure: Any) -> Iterator[Any]:
+def iter_parts(measure: Any) -> Iterator[Any]:
     """Yield a measure and its parts."""
     yield measure
     for part in measure.parts if isinstance(measure, FairMeasure) else ():
-        yield from parts_of(part)
+        yield from iter_parts(part)
 
 
-def labels_for(measure: Any) -> str:
+def reason_for_labels(measure: Any) -> str:
     """Return the reason why a measure requires relevance labels; empty if it does not."""
-    return getattr(measure, "labels_for", "it reads which documents are useful")
+    return getattr(measure, "reason_for_labels", "it reads which documents are useful")
 
 
 def undefined_warning(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.frames import CREDIT, DOCNO, GROUP, QID, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, parts_of, value_bounds
+from fairtk.measures.base import FairMeasure, iter_parts, value_bounds
 from fairtk.measures.expectation import Expectation
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import GROUPS, Param
@@ -77,7 +77,7 @@ class MeasureByGroup(FairMeasure):
         """Raise a `ParameterError` if the measure does not support groups of documents."""
         if "measure" not in self.params or self["by"] != "document":
             return
-        columns = [getattr(part, "RUN_COLUMNS", (DOCNO,)) for part in parts_of(self.inner)]
+        columns = [getattr(part, "RUN_COLUMNS", (DOCNO,)) for part in iter_parts(self.inner)]
         if not all(DOCNO in names for names in columns):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} reads answers, not documents; use by='query' with groups "
@@ -97,7 +97,7 @@ class MeasureByGroup(FairMeasure):
     @property
     def inner(self) -> Any:
         """The measure of each group."""
-        return self.needed("measure", _NEEDS)
+        return self.require_param("measure", _NEEDS)
 
     @property
     def better(self) -> str:
@@ -179,7 +179,7 @@ class MeasureByGroup(FairMeasure):
 
     @property
     def _groups(self) -> Any:
-        return self.needed("groups", _NEEDS)
+        return self.require_param("groups", _NEEDS)
 
     @property
     def _levels(self) -> IntArray:
@@ -194,7 +194,7 @@ class MeasureByGroup(FairMeasure):
         n_labels = len(judged.qrels.query)
         levels = self._levels
         # other providers would count ranks among the remaining rows
-        keeps_ranks = all(isinstance(part, FairMeasure) for part in parts_of(self.inner))
+        keeps_ranks = all(isinstance(part, FairMeasure) for part in iter_parts(self.inner))
         table = np.full((len(judged.qids), len(levels)), np.nan)
         for column, level in enumerate(levels.tolist()):
             inside = np.zeros(len(judged.docnos), dtype=bool)

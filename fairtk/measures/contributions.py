@@ -49,7 +49,7 @@ proportion to their attention) and ``cost``.
 """
 
 
-def parts_of(
+def make_parts(
     query: IntArray,
     level: IntArray,
     exposure: FloatArray,
@@ -111,8 +111,7 @@ def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: i
 
 def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return each sorted row's part of the mean exposure, or credit, of its query; (n_rows,)."""
-    is_awrf = isinstance(measure, AttentionWeightedRankFairness)
-    weight: FloatArray = (measure.attention_of if is_awrf else measure.attention)(judged)
+    weight: FloatArray = measure.attention(judged)
     return weight / judged.run.n_samples[judged.run.query]
 
 
@@ -211,7 +210,7 @@ def awrf_parts(
     np.add.at(by_query, row_query, attention * part[:, None])
     part = part[row]
     exposure, cost = exposure * part[:, None], cost * part[:, None]
-    return parts_of(row_query[row], level, exposure, mass * part, cost, by_query)
+    return make_parts(row_query[row], level, exposure, mass * part, cost, by_query)
 
 
 def loss_parts(
@@ -257,7 +256,7 @@ def loss_parts(
     over = exposure.sum(axis=1) - mass
     owed = np.where(listed, -over * mass, square)
     cost = exposure * over[:, None] + per_band[query] * owed[:, None]
-    return parts_of(query, level, exposure, mass, cost, per_band)
+    return make_parts(query, level, exposure, mass, cost, per_band)
 
 
 def _by_document(
@@ -293,4 +292,4 @@ def _by_document(
         value = measure.score_all(judged)
         factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
         cost = cost * factor[query, None]
-    return parts_of(query, level, exposure, mass, cost, per_band)
+    return make_parts(query, level, exposure, mass, cost, per_band)

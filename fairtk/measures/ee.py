@@ -84,7 +84,7 @@ class ExpectedExposure(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
     GROUPS_ARE_OPTIONAL = True
     PART: ClassVar[str]  # the field of ExposureValues
-    takes_exposure = True
+    supports_exact_exposure = True
     is_by_query = True
     depends_on_length = True
 
@@ -142,12 +142,12 @@ class ExpectedExposure(FairMeasure):
         return None if self["target"] is None else self["target"].for_groups(self["groups"])
 
     @property
-    def labels_for(self) -> str:
+    def reason_for_labels(self) -> str:
         """The reason why it requires relevance labels; the paper's EE-D does not."""
         of_useful = "groups" in self.params and self["useful_only"]
         paper = self.PART == "disparity" and self["variant"] == "paper"
         if not paper or of_useful or self["browsing"].stop > 0:
-            return super().labels_for
+            return super().reason_for_labels
         n = self["n"]
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 

@@ -59,7 +59,7 @@ def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
     return np.bincount(index[mask], minlength=n_queries)
 
 
-def paper(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_paper_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
     rule, cutoff, exact = measure["n"], measure["cutoff"], measure["bounds"] == "exact"
     n, n_queries, query = n_documents(measure, judged), len(judged.qids), judged.pair_query
@@ -108,7 +108,7 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     """Return the number n of documents of each query, by the measure's parameter ``n``."""
     n_queries = len(judged.qids)
     pairs = np.bincount(judged.pair_query, minlength=n_queries)
-    n = given_n(measure, judged.qrels)
+    n = explicit_n(measure, judged.qrels)
     if n is None and measure["n"] == "judged":
         return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
     if n is None:
@@ -124,7 +124,7 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     return n
 
 
-def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
+def explicit_n(measure: Any, qrels: Qrels) -> IntArray | None:
     """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
     rule, frame = measure["n"], qrels.frame
     if rule in ("judged+retrieved", "judged"):
@@ -149,7 +149,7 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     return n.astype(np.int64)
 
 
-def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_fair_rag_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="fair-rag"``: only useful documents have a target."""
     n_queries, query = len(judged.qids), judged.pair_query
     grade = measure.grades(judged.pair_label)
@@ -160,7 +160,7 @@ def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, [(NO_USEFUL, grades.n_useful == 0)], [], [])
 
 
-def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_expeval_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="expeval"``, by documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade = measure.grades(judged.pair_label)
@@ -174,7 +174,7 @@ def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, reasons, [], [])
 
 
-def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_expeval_group_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of ``variant="expeval"`` with groups: sums over their documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade, exposure = measure.grades(judged.pair_label), measure.exposure(judged)
@@ -197,7 +197,7 @@ def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
     return VariantValues(values, reasons, reasons if measure["useful_only"] else [], [])
 
 
-def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
+def compute_trec_task2_variant(measure: Any, judged: LabeledRun) -> VariantValues:
     """Return the values of TREC Fair Ranking 2022, Task 2: exposure of groups against a target.
 
     Unlike in the track's code with ``useful_only=False``, documents also count if no useful
@@ -257,10 +257,10 @@ def _highest(measure: Any, n_useful: IntArray, memberships: SparseRows) -> Float
 
 
 VARIANTS: dict[tuple[str, bool], Callable[[Any, LabeledRun], VariantValues]] = {
-    ("paper", False): paper,
-    ("fair-rag", False): fair_rag,
-    ("expeval", False): expeval,
-    ("paper", True): trec_task2,
-    ("expeval", True): expeval_by_group,
+    ("paper", False): compute_paper_variant,
+    ("fair-rag", False): compute_fair_rag_variant,
+    ("expeval", False): compute_expeval_variant,
+    ("paper", True): compute_trec_task2_variant,
+    ("expeval", True): compute_expeval_group_variant,
 }
 """The definition of each variant, without and with groups."""

@@ -82,7 +82,7 @@ class ExpectedUtility(FairMeasure):
     @property
     def utility(self) -> Utility:
         """The string utility."""
-        utility: Utility = self.needed("utility", "a utility: write EU(utility='rougeL')")
+        utility: Utility = self.require_param("utility", "a utility: write EU(utility='rougeL')")
         return utility
 
     @property
@@ -91,7 +91,7 @@ class ExpectedUtility(FairMeasure):
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
-    def of_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
+    def score_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, sorted by query and sample."""
         labels, where = judged.qrels.frame, repr(self)
         require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
@@ -123,7 +123,7 @@ class ExpectedUtility(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the mean utility of each query's answers."""
-        query, value = self.of_answers(judged)
+        query, value = self.score_answers(judged)
         n_queries = len(judged.qids)
         count = np.bincount(query, minlength=n_queries)
         result = np.where(count > 0, average(query, value, n_queries), self.worst)

@@ -52,10 +52,10 @@ class Expectation(FairMeasure):
     @property
     def inner(self) -> Any:
         """The measure inside."""
-        return self.needed("measure", "a measure: write E(nDCG@5)")
+        return self.require_param("measure", "a measure: write E(nDCG@5)")
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X: only for nDCG, which is linear in exposure."""
         return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
 
@@ -106,7 +106,7 @@ class Expectation(FairMeasure):
 def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
     distinct = list(dict.fromkeys(measures))
     if judged.exact is not None:
-        return {m: _of_exposure(m, judged) for m in distinct}
+        return {m: _expected_ndcg(m, judged) for m in distinct}
     if not judged.run.is_sampled:
         return values_of(distinct, judged)
     values, absent = _by_ranking(distinct, judged)
@@ -129,7 +129,7 @@ def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any]
     return values, absent
 
 
-def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
+def _expected_ndcg(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the expectation of nDCG from a frame X."""
     cutoff = measure.params.get(measure.AT_PARAM)
     exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)

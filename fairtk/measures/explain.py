@@ -38,7 +38,7 @@ from fairtk.measures.group_names import (
     UNSEEN,
     band_names,
     group_columns,
-    joined,
+    join_names,
 )
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
@@ -157,7 +157,7 @@ class Explanation:
         top = sorted_by_cost(costs.reset_index()).drop_duplicates(QID)
         top.index = top.pop(QID).astype("str")
         has_cost, qids = frame["cost"] > 0, frame[QID]
-        names = pd.Series(joined(top[self.columns]), top.index, dtype="str")
+        names = pd.Series(join_names(top[self.columns]), top.index, dtype="str")
         frame["costliest"] = qids.map(names).where(has_cost, "")
         frame["costliest_share"] = (qids.map(top["cost"]) / frame["cost"]).where(has_cost)
         return sorted_by_cost(frame)
@@ -357,7 +357,7 @@ def explain(
     with undefined_reasons():  # means are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
     if is_awrf:  # for credit, ranks are those of credit
-        judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
+        judged_runs = [measure.run_for_shares(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
     rest = UNSEEN if measure["groups"] is None else NOT_SHOWN
@@ -419,7 +419,7 @@ def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.Da
     frame = pd.DataFrame({DOCNO: ranked.docnos[ranked.doc], RANK: ranked.position + 1})
     if groups is not None:
         own = groups.memberships(ranked.docnos, "drop")
-        names = pd.Series(joined(group_columns(groups.space, "", own.level)), dtype="str")
+        names = pd.Series(join_names(group_columns(groups.space, "", own.level)), dtype="str")
         names = names.groupby(own.row).agg(", ".join)
         frame["groups"] = names.reindex(ranked.doc, fill_value="").to_numpy()
     frame["exposure"] = exposure_of_rows(measure, judged)

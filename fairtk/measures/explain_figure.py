@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.display.figures import BLACK, BLUE, ORANGE, against
-from fairtk.measures.group_names import NOT_IN_RUN, OUTSIDE, joined
+from fairtk.display.figures import BLACK, BLUE, ORANGE, draw_target_bar
+from fairtk.measures.group_names import NOT_IN_RUN, OUTSIDE, join_names
 
 if TYPE_CHECKING:
     from fairtk.measures.explain import Explanation
@@ -52,7 +52,7 @@ def draw(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
 def _top(explanation: Explanation) -> pd.DataFrame:
     """Return the costliest groups and one row for the others, lowest cost first, with names."""
     frame = explanation.by_group.copy()
-    frame["text"] = joined(frame[explanation.columns])
+    frame["text"] = join_names(frame[explanation.columns])
     if len(frame) > _GROUPS:
         numbers = frame.select_dtypes("float").columns
         rest = frame[numbers].iloc[_GROUPS - 1 :].sum().to_frame().T
@@ -136,6 +136,9 @@ def group_pictures(explanation: Explanation) -> list[list[str]]:
     columns = list(frame.columns)
     high = float(frame[["exposure", "target"]].max(axis=None))
     return [
-        [against(row.exposure, row.target, high) if c == "exposure" else "" for c in columns]
+        [
+            draw_target_bar(row.exposure, row.target, high) if c == "exposure" else ""
+            for c in columns
+        ]
         for row in frame.itertuples()
     ]

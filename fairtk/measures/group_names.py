@@ -43,7 +43,7 @@ def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame
     return pd.DataFrame(columns)
 
 
-def joined(names: pd.DataFrame) -> list[str]:
+def join_names(names: pd.DataFrame) -> list[str]:
     """Return the names of each row as one text: ``female x Eastern Asia``."""
     rows = names.to_numpy(dtype=object).tolist()
     # names in brackets are the same in each column

@@ -25,7 +25,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
-from fairtk.frames.ids import uncoded
+from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import warn_of_unmatched
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 
@@ -255,8 +255,8 @@ class LabeledRun:
         """
         ranked = self.run
         ranks = {SAMPLE: ranked.ranking_sample[ranked.ranking], RANK: ranked.position}
-        frame = uncoded(ranked.frame).iloc[ranked.order].assign(**ranks)
-        labels = uncoded(self.qrels.frame)
+        frame = decode_ids(ranked.frame).iloc[ranked.order].assign(**ranks)
+        labels = decode_ids(self.qrels.frame)
         query = self.query_of_run[ranked.query]
         if cutoff is not None:
             frame, query = frame[ranked.position < cutoff], query[ranked.position < cutoff]

@@ -59,9 +59,9 @@ class NDCGxAWRF(FairMeasure):
             _ = self.factors
 
     @property
-    def takes_exposure(self) -> bool:
+    def supports_exact_exposure(self) -> bool:
         """Whether both factors accept frames X."""
-        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+        return all(getattr(factor, "supports_exact_exposure", False) for factor in self.factors)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the product for each query."""

@@ -45,7 +45,7 @@ class TRECnDCG(FairMeasure):
         ),
         "rel": Param((int, float), default=1, desc="smallest label of a useful document"),
     }
-    takes_exposure = True
+    supports_exact_exposure = True
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""

@@ -137,11 +137,11 @@ class ObjectParam(Param):
         desc: str = "",
         write: Callable[[Any], str] = repr,
     ) -> None:
-        self._given = registry.Living()
+        self._in_use = registry.ObjectsInUse()
         self._default = default  # kept alive
         if default is not NOT_GIVEN and not isinstance(default, str):
             default = write(default)
-            self._given.add(default, self._default)
+            self._in_use.add(default, self._default)
         super().__init__(dtype=(str,), default=default, desc=desc)
         self.read = read
         self.write = write
@@ -175,21 +175,21 @@ class ObjectParam(Param):
             other = self.resolve(text)
         except InputError:
             other = value
-            self._given.add(text, value)
+            self._in_use.add(text, value)
         if other is not value and other != value:
             raise ParameterError(
                 f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} has the same "
                 f"string form as another object, {text!r}; rename it"
             )
-        if self._given.all(text):
-            self._given.add(text, value)
+        if self._in_use.find_all(text):
+            self._in_use.add(text, value)
         return text
 
     def resolve(self, value: Any) -> Any:
         """Return the object of a string form; `None` without a default."""
         if value is NOT_GIVEN:
             return None
-        remembered = self._given.all(value)
+        remembered = self._in_use.find_all(value)
         return remembered[0] if remembered else self.read(value)
 
 
@@ -219,11 +219,11 @@ class TargetParam(NamedParam):
         """Return the name and the target."""
         if isinstance(value, str):
             groups = given.get("groups")
-            held = TARGETS.of_measures.all(value)
+            held = TARGETS.in_use.find_all(value)
             try:
                 if value in TARGET_WORDS and not (value == RELEVANCE and held):
                     made = load_target("fairtk.groups:Target").of(value, groups)
-                    TARGETS.of_measures.add(value, made)  # so that a different one is detected
+                    TARGETS.in_use.add(value, made)  # so that a different one is detected
                 value = TARGETS.find(value, getattr(groups, "space", None))
             except InputError as error:
                 raise ParameterError(f"{measure}: {name}: {error}") from None

@@ -42,7 +42,7 @@ class MeasureProduct(FairMeasure):
     def factors(self) -> list[Any]:
         """The two measures."""
         remedy = "two measures: write nDCG@20 * EE_R@20"
-        return [self.needed("left", remedy), self.needed("right", remedy)]
+        return [self.require_param("left", remedy), self.require_param("right", remedy)]
 
     @property
     def better(self) -> str:

@@ -6,9 +6,10 @@ and runs once, in any form. It computes fairtk's own measures for all queries at
 other measures to the other providers.
 
 Other providers do not support samples, numeric ids, or columns of other types; they get the result
-of `given_to_others`. An unsampled run keeps its scores and row order, so that each evaluator breaks
-ties in its own way. For a sampled run in ``E(...)``, they get one ranking per query at a time, with
-decreasing scores above 0, because some interpret a score of 0 as "not retrieved".
+of `run_for_other_providers`. An unsampled run keeps its scores and row order, so that each
+evaluator breaks ties in its own way. For a sampled run in ``E(...)``, they get one ranking per
+query at a time, with decreasing scores above 0, because some interpret a score of 0 as "not
+retrieved".
 
 pytrec_eval allocates an array as long as a query's largest label. It crashes if all labels of a
 query are negative or one is above 2^62, returns zeros at 2^53, takes seconds per query at 100,000,
@@ -47,13 +48,13 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, ours, rows_by_code
+from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, pyterrier_names, rows_by_code
 from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.runs import LOST_SAMPLES
 from fairtk.frames.schema import LIMIT
-from fairtk.measures.base import FairMeasure, parts_of, scored
-from fairtk.measures.ee_variants import given_n
+from fairtk.measures.base import FairMeasure, checked_values, iter_parts
+from fairtk.measures.ee_variants import explicit_n
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 from fairtk.measures.parsing import check_names
 
@@ -114,7 +115,7 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
 
     See `fairtk.frames.Run.is_sampled`.
     """
-    others = _divided(measures)[1]
+    others = _split_by_provider(measures)[1]
     # measures of ``ir_measures.define`` support samples if they require the column
     plain = sorted(repr(m) for m in others if SAMPLE not in getattr(m, "RUN_INPUTS", ()))
     if not plain:
@@ -175,19 +176,25 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the run that measures and their parts require."""
-    own, others = _divided(part for measure in measures for part in parts_of(measure))
-    names = [*ours(_other_providers().run_inputs(others)), *chain(*(m.run_columns for m in own))]
+    own, others = _split_by_provider(part for measure in measures for part in iter_parts(measure))
+    names = [
+        *pyterrier_names(_other_providers().run_inputs(others)),
+        *chain(*(m.run_columns for m in own)),
+    ]
     return list(dict.fromkeys(names))
 
 
 def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts require."""
-    own, others = _divided(part for measure in measures for part in parts_of(measure))
-    names = [*ours(_other_providers().qrel_inputs(others)), *chain(*(m.QREL_COLUMNS for m in own))]
+    own, others = _split_by_provider(part for measure in measures for part in iter_parts(measure))
+    names = [
+        *pyterrier_names(_other_providers().qrel_inputs(others)),
+        *chain(*(m.QREL_COLUMNS for m in own)),
+    ]
     return list(dict.fromkeys(names))
 
 
-def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
+def _split_by_provider(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
     """Return fairtk's measures and all others."""
     listed = list(measures)
     own = [m for m in listed if isinstance(m, FairMeasure)]
@@ -210,7 +217,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self.warns_of_truncation = warns_of_truncation
         measures = list(measures)
         check_names(measures)
-        self.own, self._others = _divided(measures)
+        self.own, self._others = _split_by_provider(measures)
         # ir_measures passes a set, whose order differs between processes
         self.own.sort(key=attrgetter("text"))
         self.where = ", ".join([*(m.text for m in self.own), *sorted(map(repr, self._others))])
@@ -221,7 +228,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self._given, self._label_columns = qrels, dict.fromkeys(names)
         if self._others:
             are_plain = _are_plain(qrels, are_labels=True)
-            self._labels = qrels if are_plain else labels_for_others(self._others, self.qrels)
+            self._labels = (
+                qrels if are_plain else labels_for_other_providers(self._others, self.qrels)
+            )
             self._by_others = _other_providers().evaluator(self._others, self._labels)
         qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
         self._reads_documents = DOCNO in names or bool(self._others)
@@ -249,7 +258,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         refuse_samples(self._others, run, run.where)
         yield from self._own_values(run, system)
         if self._others:
-            metrics = self._by_others.iter_calc(given_to_others(self._others, run))
+            metrics = self._by_others.iter_calc(run_for_other_providers(self._others, run))
             yield from _tabled(metrics, self._others, self.qrels).items()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
@@ -290,11 +299,11 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
-        values = [(measure, scored(measure, judged)) for measure in self.own]
+        values = [(measure, checked_values(measure, judged)) for measure in self.own]
         if self.truncation.measures:
             self.truncation.add(judged, system)
             if self.warns_of_truncation:
-                for text in truncation_texts(self.truncation.found(), 1):
+                for text in truncation_texts(self.truncation.truncated_rankings(), 1):
                     warn(text, TruncationWarning)
         return values
 
@@ -308,7 +317,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         mapping = None if self.own else _plain_mapping(run)
         if mapping is None:
             checked = self.checked(run)
-            return checked, given_to_others(self._others, checked) if self._others else None
+            return checked, run_for_other_providers(self._others, checked) if self._others else None
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]
             queries = Ids(np.array(qids, dtype=object))
@@ -359,7 +368,7 @@ def _are_plain(data: Any, are_labels: bool = False) -> bool:
     return in_order
 
 
-def given_to_others(measures: Sequence[Any], run: Run) -> Any:
+def run_for_other_providers(measures: Sequence[Any], run: Run) -> Any:
     """Return a checked run in the form for other evaluators, with ids as text.
 
     This is ``{qid: {docno: score}}``, which ir_measures would build row by row; or a frame, if a
@@ -376,8 +385,8 @@ def given_to_others(measures: Sequence[Any], run: Run) -> Any:
     }
 
 
-def labels_for_others(measures: Sequence[Any], qrels: Qrels) -> Any:
-    """Return checked labels in the form for other evaluators; see `given_to_others`."""
+def labels_for_other_providers(measures: Sequence[Any], qrels: Qrels) -> Any:
+    """Return checked labels in the form for other evaluators; see `run_for_other_providers`."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
         return qrels.by_query(integer_labels(measures, qrels.labels, qrels.where))
@@ -405,14 +414,14 @@ def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArr
 
     For measures of other providers, the run must not be sampled.
     """
-    own, others = _divided(measures)
-    result = {measure: scored(measure, judged) for measure in own}
+    own, others = _split_by_provider(measures)
+    result = {measure: checked_values(measure, judged) for measure in own}
     if others:
         _require_columns(others, judged)
         refuse_samples(others, judged.run)
         if DOCNO in judged.run.frame.columns:
             judged.run.checked()  # the same checks as for a sampled run
-        result |= _values_of_others(others, judged, judged.run)
+        result |= _values_from_other_providers(others, judged, judged.run)
     return result
 
 
@@ -424,7 +433,7 @@ def values_by_ranking(
     Values are NaN if an evaluator returns none.
     """
     _require_columns(measures, judged)
-    own, others = _divided(measures)
+    own, others = _split_by_provider(measures)
     run = judged.run
     values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
     absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
@@ -437,9 +446,9 @@ def values_by_ranking(
         rankings = run.ranking_sample == sample
         alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
         alone.cache["sizes compared"] = True  # samples are not systems
-        table = {measure: scored(measure, alone) for measure in own}
+        table = {measure: checked_values(measure, alone) for measure in own}
         if others:
-            table |= _values_of_others(others, judged, alone.run)
+            table |= _values_from_other_providers(others, judged, alone.run)
         for measure, of_query in table.items():
             values[measure][rankings] = of_query[judged.ranking_query[rankings]]
             absent[measure] = of_query
@@ -457,7 +466,7 @@ def _tabled(
     return table
 
 
-def _values_of_others(
+def _values_from_other_providers(
     measures: Sequence[Any], judged: LabeledRun, run: Run
 ) -> dict[Any, FloatArray]:
     """Return values from other evaluators, which are cached, because they copy the labels."""
@@ -465,9 +474,9 @@ def _values_of_others(
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
             integer_labels(measures, judged.qrels.labels, judged.where)
-        labels = labels_for_others(measures, judged.qrels)
+        labels = labels_for_other_providers(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
-    metrics = cache[key].iter_calc(given_to_others(measures, run))
+    metrics = cache[key].iter_calc(run_for_other_providers(measures, run))
     return _tabled(metrics, measures, judged.qrels)
 
 
@@ -496,7 +505,7 @@ class Truncation:
     """
 
     def __init__(self, measures: Iterable[Any], qrels: Qrels) -> None:
-        parts = [part for measure in measures for part in parts_of(measure)]
+        parts = [part for measure in measures for part in iter_parts(measure)]
         cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
         self.measures = list(dict.fromkeys(cut))
         self.qrels = qrels
@@ -519,7 +528,7 @@ class Truncation:
             if self._most[q] < deepest:
                 self._documents.setdefault(q, set()).update(run.documents_of(i))
 
-    def found(self) -> Truncated:
+    def truncated_rankings(self) -> Truncated:
         """Return the truncated rankings by measure, system and query."""
         result: Truncated = {}
         for measure in self.measures:
@@ -535,7 +544,7 @@ class Truncation:
 
     def _n(self, measure: FairMeasure) -> IntArray:
         """Return the number n of documents of each query, exact if it is below the cutoff."""
-        if "n" in measure.SUPPORTED_PARAMS and (n := given_n(measure, self.qrels)) is not None:
+        if "n" in measure.SUPPORTED_PARAMS and (n := explicit_n(measure, self.qrels)) is not None:
             return n
         labeled = np.bincount(self.qrels.query, minlength=len(self._most))
         documents_of = np.maximum(labeled, self._most).astype(np.int64)

@@ -74,13 +74,13 @@ class PluginHost:
     def _load_one(self, plugin: Plugin) -> None:
         self.plugins.append(plugin)
         try:
-            if _half_imported(module := plugin.module.partition(":")[0]):
+            if _is_partly_imported(module := plugin.module.partition(":")[0]):
                 raise ImportError("some of its hooks are not defined yet", name=module)
             plugin.check_version()
             with to_stderr():
                 self._collect(plugin.point.load(), plugin)
         except (Exception, SystemExit) as error:
-            if isinstance(error, ImportError) and _half_imported(error.name or ""):
+            if isinstance(error, ImportError) and _is_partly_imported(error.name or ""):
                 self.plugins.remove(plugin)  # postponed until the import is complete
                 self._waiting.append(plugin)
             else:
@@ -132,7 +132,7 @@ def _check_hooks(plugin: Plugin) -> None:
             raise PluginError(f"{name} requires the marker @fairtk.hookimpl")
 
 
-def _half_imported(module: str) -> bool:
+def _is_partly_imported(module: str) -> bool:
     # ``import fairtk_hello`` imports fairtk, which loads its plugins, among them ``fairtk_hello``.
     # At that time, only its first lines have run. A private flag of the module spec shows this.
     parts = module.strip().split(".")

@@ -252,19 +252,22 @@ studies: Registry[StudySpec] = Registry("study", StudySpec)
 Named = TypeVar("Named", "Groups", "Target")
 
 
-class Living:
-    """Objects by their string form, as long as they live; equal objects are interchangeable."""
+class ObjectsInUse:
+    """Weak references to the objects that measures use, by their string form.
+
+    The strings of measures whose groups or target are not registered are read back through them.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[str, WeakValueDictionary[int, Any]] = {}
+        self._by_text: dict[str, WeakValueDictionary[int, Any]] = {}
 
     def add(self, text: str, value: Any) -> None:
         """Add an object, even if there is an equal one, which may be deleted earlier."""
-        self._of.setdefault(text, WeakValueDictionary())[id(value)] = value
+        self._by_text.setdefault(text, WeakValueDictionary())[id(value)] = value
 
-    def all(self, text: str) -> list[Any]:
+    def find_all(self, text: str) -> list[Any]:
         """Return the objects with this string form."""
-        return list(self._of.get(text, {}).values())
+        return list(self._by_text.get(text, {}).values())
 
 
 class Directory(Generic[Named]):
@@ -273,7 +276,7 @@ class Directory(Generic[Named]):
     def __init__(self, kind: str, cls: str, remedy: str) -> None:
         self._kind, self._cls, self._remedy = kind, cls, remedy
         self.registered: dict[str, Named] = {}
-        self.of_measures = Living()
+        self.in_use = ObjectsInUse()
 
     def register(self, value: Named, name: str) -> str:
         """Register an object under a name; a duplicate name is a `DuplicateError`."""
@@ -291,7 +294,7 @@ class Directory(Generic[Named]):
         """
         names = (name for name, own in self.registered.items() if own is value)
         text: str = next(names, value.name or value.key)
-        self.of_measures.add(text, value)
+        self.in_use.add(text, value)
         return text
 
     def find(self, text: str, space: Any = None) -> Named:
@@ -303,7 +306,7 @@ class Directory(Generic[Named]):
         """
         if text in self.registered:
             return self.registered[text]
-        held: list[Named] = self.of_measures.all(text)
+        held: list[Named] = self.in_use.find_all(text)
         held = [value for value in held if value.space == space] or held
         if held and all(value == held[0] for value in held):
             return held[0]

@@ -37,8 +37,8 @@ from fairtk.report.tables import (
     mean_cells,
     measure_name,
     overview,
+    page_warnings,
     reading,
-    warned,
 )
 from fairtk.report.trade_off import main_measures, trade_off
 
@@ -197,7 +197,7 @@ def page_text(
         compared = results.compare(first, test, how) if several else None
         details = drill_down(results, cutoff)
         bias = bias_text(results.sampling_bias())
-    messages = warned(results, details.systems)
+    messages = page_warnings(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):
             messages.append(str(warning.message))

@@ -499,7 +499,7 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     return sentences
 
 
-def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
+def page_warnings(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return the warnings of a page."""
     texts = [str(text) for text in results.config.get("warnings", [])]
     counts = results.counts

@@ -40,14 +40,14 @@ def registered_names(measure: Any) -> Iterator[None]:
         yield
 
 
-def theirs(frame: pd.DataFrame) -> pd.DataFrame:
+def to_ir_measures(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame in ir_measures' names."""
     return frame.rename(columns=TO_IR_MEASURES)
 
 
 def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
     """Return a subset of the columns, given in ir_measures' names."""
-    renamed = theirs(frame)
+    renamed = to_ir_measures(frame)
     return from_ir_measures(renamed[[c for c in renamed.columns if c in columns]], "run")
 
 
@@ -89,7 +89,9 @@ class MeasureContract:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            metrics = list(ir_measures.iter_calc([self.measure], theirs(qrels), theirs(run)))
+            metrics = list(
+                ir_measures.iter_calc([self.measure], to_ir_measures(qrels), to_ir_measures(run))
+            )
         values = {str(m.query_id): m.value for m in metrics}
         assert len(values) == len(metrics), f"{self.measure!r} has two values for a query"
         for qid, value in values.items():
@@ -326,19 +328,21 @@ class MeasureContract:
         """`calc`, `calc_aggregate`, `iter_calc` and one evaluator for two runs agree."""
         import ir_measures
 
-        measure, qrels = self.measure, theirs(self.qrels())
+        measure, qrels = self.measure, to_ir_measures(self.qrels())
         evaluator = ir_measures.evaluator([measure], qrels)
         for run in (self.samples(), self.run()):
             expected = self.values(self.qrels(), run)
             mean = float(np.mean(list(expected.values())))
             with warnings.catch_warnings(action="ignore"):
-                values = ir_measures.calc([measure], qrels, theirs(run))
+                values = ir_measures.calc([measure], qrels, to_ir_measures(run))
                 results = {
                     "calc": values.aggregated[measure],
-                    "calc_aggregate": ir_measures.calc_aggregate([measure], qrels, theirs(run)),
-                    "evaluator": evaluator.calc_aggregate(theirs(run)),
+                    "calc_aggregate": ir_measures.calc_aggregate(
+                        [measure], qrels, to_ir_measures(run)
+                    ),
+                    "evaluator": evaluator.calc_aggregate(to_ir_measures(run)),
                 }
-                again = {str(m.query_id): m.value for m in evaluator.iter_calc(theirs(run))}
+                again = {str(m.query_id): m.value for m in evaluator.iter_calc(to_ir_measures(run))}
             check_values({str(m.query_id): m.value for m in values.per_query}, expected, "calc")
             check_values(again, expected, f"{measure!r}: an evaluator that is used twice")
             for name, value in results.items():

@@ -48,7 +48,7 @@ class ExposureTransformer(FairTransformer):
         below = np.cumsum(weight[::-1])[::-1]
         return weight[: max(1, int((below > _TAIL).sum()))]
 
-    def framed(
+    def make_frame(
         self, inp: pd.DataFrame, run: Run, exposure: FloatArray, alphas: Sequence[float] = ()
     ) -> pd.DataFrame:
         """Return the frame X, sorted by query, alpha and exposure.
@@ -121,7 +121,7 @@ class PlackettLuceExposure(ExposureTransformer):
         starts = [run.ranking_start[:-1] + i * len(score) for i in range(len(alphas))]
         start = np.concatenate([*starts, [len(alphas) * len(score)]])
         exposure = expected_attention(np.concatenate(gaps), start, self.weights(run))
-        return self.framed(inp, run, exposure, alphas if isinstance(self.alpha, list) else ())
+        return self.make_frame(inp, run, exposure, alphas if isinstance(self.alpha, list) else ())
 
 
 class OracleExposure(ExposureTransformer):
@@ -159,7 +159,7 @@ class OracleExposure(ExposureTransformer):
         within, gaps = useful_first(run, self._labels)
         exposure = np.empty(len(within))
         exposure[within] = expected_attention(gaps, run.ranking_start, self.weights(run))
-        return self.framed(inp, run, exposure)
+        return self.make_frame(inp, run, exposure)
 
     @cached_property
     def _labels(self) -> Qrels:
@@ -190,4 +190,4 @@ class DeterministicExposure(ExposureTransformer):
         """Return the exposure of each document of the run."""
         run = self.plain_run(inp)
         weight = np.append(self.weights(run), 0.0)
-        return self.framed(inp, run, weight[np.minimum(run.position, len(weight) - 1)])
+        return self.make_frame(inp, run, weight[np.minimum(run.position, len(weight) - 1)])

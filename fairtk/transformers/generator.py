@@ -46,15 +46,15 @@ def warn_of_long_questions(
 ) -> None:
     """Warn once if questions are truncated or leave no tokens for documents.
 
-    Prompt builders without a method ``room`` are not checked. Queries may repeat.
+    Prompt builders without a method ``document_budget`` are not checked. Queries may repeat.
     """
-    n_tokens_left = getattr(prompt, "room", None)
-    if tokenizer is None or n_tokens_left is None:
+    document_budget = getattr(prompt, "document_budget", None)
+    if tokenizer is None or document_budget is None:
         return
     truncated: list[str] = []
     full: list[str] = []
     for qid, question in dict(zip(qids, questions, strict=True)).items():
-        left = n_tokens_left(str(question), tokenizer)
+        left = document_budget(str(question), tokenizer)
         if left is None:
             return
         if left < 0:

@@ -278,9 +278,9 @@ class Sampler(FairTransformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
-        return self.drawn(inp, *self.policy(inp))
+        return self.draw(inp, *self.policy(inp))
 
-    def drawn(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
+    def draw(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
         """Return rankings drawn from a run as a frame, sorted by query, sample and rank.
 
         Args:

@@ -21,7 +21,7 @@ from fairtk.plugins import BackendSpec, hookimpl
 
 __all__ = ("VLLMCausal",)
 
-NEEDED = "0.33"
+VERSION = "0.33"
 """The supported minor version of vLLM; others are refused."""
 
 INVARIANT = "VLLM_BATCH_INVARIANT"
@@ -46,7 +46,7 @@ class MissingEngineError(MissingExtraError):
         problem = f"got {installed}" if installed else "which is not installed"
         ImportError.__init__(
             self,
-            f"VLLMCausal requires the package vllm {NEEDED}, {problem}: in a checkout of fairtk, "
+            f"VLLMCausal requires the package vllm {VERSION}, {problem}: in a checkout of fairtk, "
             "run pip install . './plugins/fairtk-vllm[engine]' in a separate environment, because "
             "vLLM pins torch",
         )
@@ -56,13 +56,13 @@ def engine_version() -> str:
     """Return the version of vLLM.
 
     Raises:
-        MissingEngineError: vLLM is not installed, or its version is not `NEEDED`.
+        MissingEngineError: vLLM is not installed, or its version is not `VERSION`.
     """
     try:
         version = metadata.version("vllm")
     except metadata.PackageNotFoundError:
         raise MissingEngineError(None) from None
-    if version.split(".")[:2] != NEEDED.split("."):
+    if version.split(".")[:2] != VERSION.split("."):
         raise MissingEngineError(version)
     return version
 
@@ -98,7 +98,7 @@ class VLLMCausal(HuggingFaceCausal):
     Raises:
         ParameterError: a setting is out of its range, or not supported.
         ModelError: the model is a T5.
-        MissingEngineError: vLLM is not installed, or its version is not `NEEDED`.
+        MissingEngineError: vLLM is not installed, or its version is not `VERSION`.
     """
 
     identity_name = "fairtk_vllm.VLLMCausal"

@@ -40,9 +40,9 @@ def test_the_cutoff_flips_the_winner():
     assert row(found, "as asked", "")["winner"] == "early"
     # at 2 both show one useful document, at 3 late shows both
     two, three = row(found, "cutoff", "@2"), row(found, "cutoff", "@3")
-    assert (two["winner"], two["flips"], two["swapped"]) == ("", True, 0)
+    assert (two["winner"], two["flips"], two["discordant_pairs"]) == ("", True, 0)
     assert np.isnan(two["tau"])
-    assert (three["winner"], three["flips"], three["tau"], three["swapped"]) == (
+    assert (three["winner"], three["flips"], three["tau"], three["discordant_pairs"]) == (
         "late", True, -1.0, 1,
     )  # fmt: skip
     assert len(found.flips) == 2 and "@1" not in set(found.table["setting"])  # as it is already
@@ -134,8 +134,8 @@ def test_kendalls_tau_and_pairs_by_hand():
     assert compared(base, np.array([0.1, 0.2, 0.3]), True) == (pytest.approx(-1), 3, 0)
     assert compared(base, base, True)[2] == 2
     # a tie counts for neither side: tau-b 2 / sqrt(3 * 2)
-    tau, swapped, winner = compared(base, np.array([0.2, 0.2, 0.1]), False)
-    assert (tau, swapped, winner) == (pytest.approx(2 / 6**0.5), 0, -1)
+    tau, discordant_pairs, winner = compared(base, np.array([0.2, 0.2, 0.1]), False)
+    assert (tau, discordant_pairs, winner) == (pytest.approx(2 / 6**0.5), 0, -1)
     assert compared(base, np.array([0.2, 0.2, np.nan]), False)[2] == -1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairtk.cli import output as progress
 from fairtk.io import read_run
-from fairtk.io.lines import FOLLOWED
+from fairtk.io.lines import READ_PROGRESS
 
 
 class Terminal(io.StringIO):
@@ -25,11 +25,11 @@ def test_a_bar_of_the_bytes_that_were_read(tmp_path, monkeypatch, opener, slow):
         file.writelines(f"q{i} Q0 d 1 {i} t\n" for i in range(60_000))
     monkeypatch.setattr(progress, "AFTER", 0.0 if slow else 1e9)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    token = FOLLOWED.set(progress.reading_bar)
+    token = READ_PROGRESS.set(progress.reading_bar)
     try:
         assert len(read_run(path)) == 60_000
     finally:
-        FOLLOWED.reset(token)
+        READ_PROGRESS.reset(token)
     shown = sys.stderr.getvalue()
     assert ("reading long.run" in shown) == ("100%" in shown) == slow
 

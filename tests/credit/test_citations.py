@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.credit.citations import WEIGHTS, citation_credit, sentences_of
+from fairtk.credit.citations import WEIGHTS, citation_credit, split_sentences
 
 
 def cited(answer):
-    return [sorted(sentence.cited) for sentence in sentences_of(answer)]
+    return [sorted(sentence.cited) for sentence in split_sentences(answer)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nothing_cited_is_undefined(answer, weight):
 @given(st.text(alphabet="ab .!?[]0123,-", max_size=60), st.integers(0, 4))
 def test_credit_is_finite_and_adds_up(answer, n):
     credit, beyond = citation_credit(answer, n)
-    sentences = sentences_of(answer)
+    sentences = split_sentences(answer)
     with_documents = [s for s in sentences if any(1 <= p <= n for p in s.cited)]
     assert beyond == sum(sum(not 1 <= p <= n for p in s.cited) for s in sentences)
     if with_documents:

@@ -2,11 +2,11 @@ import re
 
 import numpy as np
 
-from fairtk.display.figures import against, spread
+from fairtk.display.figures import draw_histogram, draw_target_bar
 
 
 def test_values_stand_where_they_lie():
-    shown = spread([0.0, 0.0, 0.5, 1.0, np.nan], 0.0, 1.0)
+    shown = draw_histogram([0.0, 0.0, 0.5, 1.0, np.nan], 0.0, 1.0)
     assert 'aria-label="4 values from 0 to 1"' in shown
     # twelve bins of 5 pixels: 0 in the first, 0.5 in the seventh, 1 in the last, half as high
     assert re.findall(r'x="([\d.]+)"', shown) == ["0.0", "30.0", "55.0"]
@@ -14,12 +14,12 @@ def test_values_stand_where_they_lie():
 
 
 def test_equal_and_undefined_values():
-    assert spread([2.0, 2.0], 2.0, 2.0).count("<rect") == 1
-    assert spread([np.nan], np.nan, np.nan).count("<rect") == 0
+    assert draw_histogram([2.0, 2.0], 2.0, 2.0).count("<rect") == 1
+    assert draw_histogram([np.nan], np.nan, np.nan).count("<rect") == 0
 
 
 def test_a_value_beside_what_was_wanted():
-    shown = against(0.25, 0.5, 0.5)
+    shown = draw_target_bar(0.25, 0.5, 0.5)
     assert 'width="30.0"' in shown  # half of 60 pixels
     assert 'x="58.0"' in shown  # the end, less the line's own width
-    assert against(0.0, 0.0, 0.0).count("<rect") == 2
+    assert draw_target_bar(0.0, 0.0, 0.0).count("<rect") == 2

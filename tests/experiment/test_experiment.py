@@ -26,7 +26,7 @@ from fairtk.errors import (
     WorkerError,
 )
 from fairtk.experiment.executors import RemoteSession, answer
-from fairtk.experiment.identity import LookedUp
+from fairtk.experiment.identity import FrameLookup
 
 MEASURES = [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)]
 
@@ -260,7 +260,7 @@ def test_a_frame_that_queries_are_looked_up_in_is_that_of_pyterrier(rows, asked,
     frame = pd.DataFrame(rows, columns=["qid", "docno"]).astype({"qid": "str"})
     topics = pd.DataFrame({"qid": [*asked, "a"], "docno" if own else "query": "words"})
     expected = pt.Transformer.from_df(frame).transform(topics)
-    pd.testing.assert_frame_equal(LookedUp(frame).transform(topics), expected)
+    pd.testing.assert_frame_equal(FrameLookup(frame).transform(topics), expected)
 
 
 # Failures ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from fairtk.experiment.packing import from_bytes, joined, pack, spans_of, to_bytes, unpack
+from fairtk.experiment.packing import concat_tables, from_bytes, pack, spans_of, to_bytes, unpack
 
 
 def frame(start, size):
@@ -25,7 +25,7 @@ def frame(start, size):
 def test_tables_come_back_below_each_other(sizes):
     starts = np.cumsum([0, *sizes])
     frames = [frame(start, size) for start, size in zip(starts, sizes, strict=False)]
-    table = joined([from_bytes(to_bytes(pack(one, "here", durable=True))) for one in frames])
+    table = concat_tables([from_bytes(to_bytes(pack(one, "here", durable=True))) for one in frames])
     whole = pd.concat(frames, ignore_index=True)
     assert_frame_equal(unpack(table), whole)
     assert_frame_equal(unpack(from_bytes(to_bytes(table))), whole)

@@ -300,7 +300,7 @@ def ctrl_c(monkeypatch):
 
 
 def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
-    monkeypatch.setattr(server_module, "GRACE", 300.0)
+    monkeypatch.setattr(server_module, "INTERRUPT_TIMEOUT", 300.0)
     press, noticed = ctrl_c
 
     def rule(prompt, count):
@@ -322,7 +322,7 @@ def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
 
 
 def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
-    monkeypatch.setattr(server_module, "GRACE", 0.2)
+    monkeypatch.setattr(server_module, "INTERRUPT_TIMEOUT", 0.2)
     press, _ = ctrl_c
     over = threading.Event()
 

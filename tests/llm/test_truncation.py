@@ -50,7 +50,7 @@ def test_whole_question_and_never_too_long(name, question, documents, longest):
     rows = [dict.fromkeys(FIELDS, document) for document in documents]
     built = prompt(question, rows, tokenizer)
     assert count(built, tokenizer) <= window(tokenizer) == longest - 1
-    if prompt.room(question, tokenizer) >= 0:
+    if prompt.document_budget(question, tokenizer) >= 0:
         assert question in built
     else:
         assert built == prompt.join(trim(question, _kept(built, prompt, tokenizer), tokenizer), [])

@@ -11,7 +11,7 @@ from small_frames import small_groups
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
-from fairtk.frames.columns import ours
+from fairtk.frames.columns import pyterrier_names
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
 
 QRELS = pd.DataFrame(
@@ -195,10 +195,10 @@ def test_drop_undefined_takes_either_names():
 
 @EVERY
 def test_a_column_that_a_measure_declares_must_be_there(measure):
-    for name in ours(ir_measures.qrel_inputs([measure])):
+    for name in pyterrier_names(ir_measures.qrel_inputs([measure])):
         with pytest.raises(ColumnError, match=rf"\(qrels\).*missing column '{name}'"):
             by_iter(measure, QRELS.drop(columns=name), RUN)
-    for name in ours(ir_measures.run_inputs([measure])):
+    for name in pyterrier_names(ir_measures.run_inputs([measure])):
         with pytest.raises(ColumnError, match=rf"\(run.*\).*missing column '{name}'"):
             by_iter(measure, QRELS, RUN.drop(columns=name))
 

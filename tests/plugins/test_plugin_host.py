@@ -13,7 +13,7 @@ from fairtk.errors import NotFoundError, ParameterError, PluginError, PluginWarn
 from fairtk.exposure.browsing import DCG, BrowsingModel
 from fairtk.plugins import entry_points, registry
 from fairtk.plugins.entry_points import RESTRICT, STRICT, Plugin
-from fairtk.plugins.host import ALL, PluginHost, _half_imported
+from fairtk.plugins.host import ALL, PluginHost, _is_partly_imported
 from fairtk.plugins.registry import (
     DatasetSpec,
     PromptSpec,
@@ -502,20 +502,20 @@ def test_half_imported(tmp_path, monkeypatch):
     import toy_package  # noqa: F401
 
     assert test_plugin_host.SEEN == [True]
-    assert not _half_imported("toy_package.inner")
-    assert not _half_imported("never.heard.of.it")
+    assert not _is_partly_imported("toy_package.inner")
+    assert not _is_partly_imported("never.heard.of.it")
 
 
 SEEN = []
 
 
 def look():
-    SEEN.append(_half_imported("toy_package.inner"))
+    SEEN.append(_is_partly_imported("toy_package.inner"))
 
 
 def test_a_half_imported_module_is_tried_again(host, monkeypatch):
     half = {"a"}
-    monkeypatch.setattr(plugins.host, "_half_imported", lambda module: module in half)
+    monkeypatch.setattr(plugins.host, "_is_partly_imported", lambda module: module in half)
     late = ImportError("cannot import name 'DEPTH'", name="its_library")
 
     def load():

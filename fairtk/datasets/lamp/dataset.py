@@ -34,7 +34,7 @@ from fairtk.datasets.registration import (
     FileQrels,
     FileQueries,
     ReadOnce,
-    named,
+    make_dataset,
 )
 from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, format_list
 from fairtk.frames import DOCNO, LABEL, QID, require_columns
@@ -314,7 +314,7 @@ def _assemble(
     by = "time" if dataset_id.startswith("lamp/time/") else "user"
     entries = [("tasks", str(questions.task)), ("separation", by), ("all",)]
     entries += [] if labels is None else [("labeled",)]
-    return named(
+    return make_dataset(
         dataset_id,
         LampDocs(questions),
         LampQueries(questions, outputs),

@@ -28,7 +28,7 @@ from fairtk.datasets.lamp.records import (
 )
 from fairtk.datasets.registration import ReadOnce
 from fairtk.errors import FormatError, format_list
-from fairtk.io.lines import described, read_json
+from fairtk.io.lines import describe_json, read_json
 
 
 class OutputsFile:
@@ -61,7 +61,7 @@ class OutputsFile:
         if not isinstance(content, dict) or not isinstance(content.get("golds"), list):
             raise FormatError(
                 "expected an object with the keys 'task' and 'golds' (a list), got "
-                f"{described(content)}",
+                f"{describe_json(content)}",
                 path,
             )
         self._check_task(content.get("task"), path)
@@ -163,7 +163,7 @@ class QuestionsFile:
         profile = entry.get("profile")
         if not isinstance(profile, list):
             raise FormatError(
-                f"'profile' of query {qid!r} must be a list, got {described(profile)}"
+                f"'profile' of query {qid!r} must be a list, got {describe_json(profile)}"
             )
         try:
             query = retrieval_query(self.task, question)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fairtk.errors import FormatError, InputError, NotFoundError
-from fairtk.io.lines import described
+from fairtk.io.lines import describe_json
 
 TASKS = (1, 2, 3, 4, 5, 6, 7)
 """The numbers of LaMP's tasks."""
@@ -242,7 +242,7 @@ def profile_docs(task: int, qid: str, profile: list[Any], use_date: bool = False
 def object_of(value: Any, what: str) -> Mapping[str, Any]:
     """Return a JSON object; raise a `FormatError` for another value."""
     if not isinstance(value, dict):
-        raise FormatError(f"{what} must be an object, got {described(value)}")
+        raise FormatError(f"{what} must be an object, got {describe_json(value)}")
     return value
 
 

@@ -46,7 +46,7 @@ from fairtk.groups import Groups, Target, background
 from fairtk.groups.distances import LevelSpace, js_parts
 from fairtk.groups.groups import rows_of
 from fairtk.io import resolve_dataset
-from fairtk.io.qrels import labels_of
+from fairtk.io.qrels import dataset_qrels
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Fil
         return qrels_of(dataset.fair_ranking_topics().topics()), files
     if not dataset.has_qrels():
         raise InputError(f"{where}: {source!r} has no topics: use a dataset with topics")
-    return labels_of(dataset), files
+    return dataset_qrels(dataset), files
 
 
 _MOST_LEVELS = 1 << 12
@@ -351,7 +351,7 @@ def targets_2021(source: Any) -> Target:
     if not dataset.has_qrels():
         raise InputError(f"targets_2021: {source!r} has no topics: use {PREFIX}/train or /eval")
     # the track drops duplicate pairs, which a few topics have
-    qrels = labels_of(dataset).drop_duplicates([QID, DOCNO])
+    qrels = dataset_qrels(dataset).drop_duplicates([QID, DOCNO])
     return Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
 
 

@@ -24,7 +24,7 @@ import ir_datasets
 from ir_datasets.formats import TrecQrel
 from ir_datasets.indices import Docstore
 
-from fairtk.datasets.fetching import CACHE_HOME, Table, cache_place, can_be_written, fetch
+from fairtk.datasets.fetching import CACHE_HOME, Table, cache_path, fetch, is_writable
 from fairtk.datasets.registration import (
     DocsIter,
     Documentation,
@@ -32,12 +32,12 @@ from fairtk.datasets.registration import (
     FileQrels,
     FileQueries,
     ReadOnce,
-    named,
+    make_dataset,
 )
 from fairtk.datasets.trec_fair.topics import Topic, read_keywords, read_topics
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list, warn
 from fairtk.io import atomic_write, resolve_dataset
-from fairtk.io.lines import JSON_ENTRY, decoded, objects_of, opened, parse_json, source
+from fairtk.io.lines import JSON_ENTRY, decode_line, objects_of, open_bytes, parse_json, source
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
@@ -152,12 +152,12 @@ Files = FolderFiles | OfficialFiles
 
 def check_lines(path: Path) -> None:
     """Raise a `FormatError` unless the file starts with a JSON object and can be decompressed."""
-    with opened(path, JSON_ENTRY) as lines:
+    with open_bytes(path, JSON_ENTRY) as lines:
         first = lines.readline()
         if not first:
             raise FormatError("the file is empty")
         try:
-            record = parse_json(decoded(first, path, 1), path, 1)
+            record = parse_json(decode_line(first, path, 1), path, 1)
         except FormatError as error:
             raise FormatError(f"expected (gzipped) JSON lines ({error.reason})") from None
         if not isinstance(record, dict):
@@ -264,7 +264,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         """Return the path of the store; `None` if it is absent or of another corpus."""
         corpus = self._corpus()
         marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
-        path = cache_place(corpus, ".sqlite")
+        path = cache_path(corpus, ".sqlite")
         if not path.is_file():
             return None
         with closing(_connect(path)) as database:
@@ -277,8 +277,8 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         if store is not None:
             return store
         corpus = self._corpus()
-        target = cache_place(corpus, ".sqlite")
-        if not can_be_written(target):
+        target = cache_path(corpus, ".sqlite")
+        if not is_writable(target):
             raise InputError(
                 f"{corpus}: cannot write the store of articles to {target.parent}; set "
                 f"{CACHE_HOME} to a writable folder"
@@ -538,7 +538,7 @@ def is_folder(source: Any) -> bool:
 
 def _assemble(dataset_id: str, files: Files, part: Part, keywords: Path | None = None) -> Any:
     topics = TopicsFile(files, part, keywords)
-    return named(
+    return make_dataset(
         dataset_id,
         TrecFairDocs(files),
         TrecFairQueries(topics),

@@ -24,13 +24,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.datasets.fetching import cache_place, can_be_written
+from fairtk.datasets.fetching import cache_path, is_writable
 from fairtk.datasets.trec_fair.dataset import stamp
 from fairtk.errors import FormatError, NotFoundError, warn
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import UNKNOWN, background
 from fairtk.io import atomic_write
-from fairtk.io.lines import JSON_ENTRY, decoded, described, opened, parse_json
+from fairtk.io.lines import JSON_ENTRY, decode_line, describe_json, open_bytes, parse_json
 
 Kind = Literal["list", "counts", "one"]
 
@@ -317,11 +317,11 @@ def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """
     names = list(dimensions)
     mark = stamp(source)
-    cache = cache_place(source, ".parquet")
+    cache = cache_path(source, ".parquet")
     pages = _read(cache, mark, names)
     if pages is None:
         pages = read_pages(source)
-        if can_be_written(cache):
+        if is_writable(cache):
             _write(pages, cache, mark)
     for key in (_PAGE, *(DIMENSIONS[name].key for name in names), *([] if names else [WORK])):
         if key in pages.doubts:
@@ -420,7 +420,8 @@ def read_pages(path: Path) -> Pages:
             if type(page) is not int or page < 0:
                 raise FormatError(f"'page_id' must be an integer, got {page!r}")
             if b"\\u" in raw:
-                parse_json(decoded(raw, path, number), path, number)  # refuses unpaired surrogates
+                # refuses unpaired surrogates
+                parse_json(decode_line(raw, path, number), path, number)
             for reader, key in pairs:
                 reader.add(record.get(key))
             if not keys <= record.keys():
@@ -464,7 +465,7 @@ def read_pages(path: Path) -> Pages:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with opened(path, JSON_ENTRY) as stream:
+    with open_bytes(path, JSON_ENTRY) as stream:
         for number, raw in enumerate(stream, start=1):
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -474,7 +475,9 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _wrong_record(raw: bytes, path: Path, number: int) -> FormatError:
     """Return the error of a line that is not a record of a page."""
-    record = parse_json(decoded(raw, path, number), path, number)
+    record = parse_json(decode_line(raw, path, number), path, number)
     if not isinstance(record, dict) or "page_id" not in record:
-        return FormatError(f"expected a page with 'page_id', got {described(record)}", path, number)
+        return FormatError(
+            f"expected a page with 'page_id', got {describe_json(record)}", path, number
+        )
     return FormatError(f"page {record['page_id']}: a value has the wrong type", path, number)

@@ -23,7 +23,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError
 from fairtk.frames import DOCNO, LABEL, QID
-from fairtk.io.lines import Source, described, objects_of, parse_json, source
+from fairtk.io.lines import Source, describe_json, objects_of, parse_json, source
 from fairtk.io.rows import delimited_records
 
 
@@ -124,7 +124,8 @@ def _rows(
     wrong = [name for name, column in columns.items() if not isinstance(column, dict)]
     if wrong:
         raise FormatError(
-            f"expected columns keyed by row, got {described(columns[wrong[0]])} for {wrong[0]!r}",
+            f"expected columns keyed by row, got {describe_json(columns[wrong[0]])} for "
+            f"{wrong[0]!r}",
             path,
             line,
         )
@@ -145,10 +146,10 @@ def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
         )
     qid, title = record["id"], record["title"]
     if isinstance(qid, bool) or not isinstance(qid, int | str) or qid == "":
-        raise FormatError(f"'id' must be a number or a string, got {described(qid)}")
+        raise FormatError(f"'id' must be a number or a string, got {describe_json(qid)}")
     where = f"topic {str(qid)!r}"
     if not isinstance(title, str):
-        raise FormatError(f"{where}: 'title' must be a string, got {described(title)}")
+        raise FormatError(f"{where}: 'title' must be a string, got {describe_json(title)}")
     keywords = record.get("keywords")
     return Topic(
         str(qid),
@@ -175,7 +176,7 @@ def _keywords(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise FormatError(
             f"{where}: 'keywords' must be a list of strings, or a text with a Python list, got "
-            f"{described(value)}"
+            f"{describe_json(value)}"
         )
     return tuple(words)
 
@@ -190,7 +191,7 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
     if not isinstance(content, list):
         raise FormatError(
             f"{where}: 'rel_docs' must be a list of pages, or a text with a list, got "
-            f"{described(value)}"
+            f"{describe_json(value)}"
         )
     kinds = {type(page) for page in content}
     if kinds <= {int}:
@@ -202,6 +203,8 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
         pages = np.array([str(page) for page in content], dtype=object)
     else:
         page = next(page for page in content if type(page) not in (int, str))
-        raise FormatError(f"{where}: a page of 'rel_docs' must be a number, got {described(page)}")
+        raise FormatError(
+            f"{where}: a page of 'rel_docs' must be a number, got {describe_json(page)}"
+        )
     # duplicate pages count once, as in the track's code
     return np.asarray(pd.unique(pages))

@@ -204,7 +204,7 @@ def under_represented(
     return np.where(deficit.max(axis=1, initial=0.0) > 0, group, -1).astype(np.int64)
 
 
-def by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -> pd.DataFrame:
+def rank_by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -> pd.DataFrame:
     """Return each query's documents in the order of `exposure_order`, scores 0, -1, -2, ...
 
     Relevance is the score, scaled to [0, 1] per query; NaN is the lowest. Queries without a target,
@@ -416,7 +416,7 @@ POOLS = ("last", "refined", "union")
 DEEP = 200  # pooled documents of each list for re-ranking by exposure
 
 
-def chosen_lists(lists: Sequence[int], pool: str) -> list[int]:
+def choose_lists(lists: Sequence[int], pool: str) -> list[int]:
     """Return the lists of a query to pool.
 
     Args:
@@ -431,7 +431,7 @@ def chosen_lists(lists: Sequence[int], pool: str) -> list[int]:
     return list(lists)
 
 
-def pooled(
+def pool_documents(
     runs: Sequence[pd.DataFrame], lists: Mapping[str, Sequence[int]], k: int
 ) -> pd.DataFrame:
     """Return the pooled documents of each query, by list (the latest first) and rank.
@@ -459,7 +459,7 @@ def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def by_first_scores(
+def rank_by_first_scores(
     pool: pd.DataFrame, first: pd.DataFrame, unknown: float | None = None
 ) -> pd.DataFrame:
     """Return a pool in the order of the first retrieval, with its scores.
@@ -483,7 +483,7 @@ def by_first_scores(
     return _ranked(out.iloc[np.lexsort((both[RANK], rank, query))])
 
 
-def in_pool_order(pool: pd.DataFrame) -> pd.DataFrame:
+def rank_in_pool_order(pool: pd.DataFrame) -> pd.DataFrame:
     """Return a pool of several lists with scores by its order: 0, -1, -2, ..."""
     return pool.assign(**{SCORE: -pool[RANK].astype(np.float64)})
 
@@ -524,26 +524,26 @@ class Ordering:
         Args:
             runs: the rankings of each iteration, those of the original queries first.
             topics: the queries.
-            lists: the iterations whose lists may be pooled, by qid; see `chosen_lists`.
+            lists: the iterations whose lists may be pooled, by qid; see `choose_lists`.
 
         Raises:
             InputError: the reranker drops a query, or its rankings are invalid.
         """
-        chosen = {qid: chosen_lists(kept, self.pool) for qid, kept in lists.items()}
-        pool = pooled(runs, chosen, self.k)
+        chosen = {qid: choose_lists(kept, self.pool) for qid, kept in lists.items()}
+        pool = pool_documents(runs, chosen, self.k)
         if self.rerank is False:
-            return pool if self.pool == "last" else in_pool_order(pool)
+            return pool if self.pool == "last" else rank_in_pool_order(pool)
         near = self.rerank == EXPOSURE
         ordered = (
-            by_first_scores(pool, runs[0], math.nan if near else None)
+            rank_by_first_scores(pool, runs[0], math.nan if near else None)
             if self.reranker is None
             else self._reranked(pool, topics)
         )
-        return by_exposure(ordered, self.meter, self.weight, self.floor) if near else ordered
+        return rank_by_exposure(ordered, self.meter, self.weight, self.floor) if near else ordered
 
     def _reranked(self, pool: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
         where = f"FairQR: the output of {self.reranker!r}"
-        rankings = self.reranker.transform(with_topics(in_pool_order(pool), topics))
+        rankings = self.reranker.transform(with_topics(rank_in_pool_order(pool), topics))
         out = bare_rankings(rankings, topics, where)
         missing = set(pool[QID]) - set(out[QID])
         if missing:

@@ -386,7 +386,6 @@ def _qids(queries: Sequence[Progress]) -> ObjectArray:
     return np.array([query.qid for query in queries], dtype=object)
 
 
-UNLABELED = ("drop", "unknown", "uniform")
 _MOST_GROUPS = 1 << 10
 
 
@@ -528,7 +527,9 @@ class FairQR(FairTransformer):
             require_columns(qrels, [QID, DOCNO, LABEL], "FairQR: qrels")
         self.qrels = qrels
         self.browsing = as_position_model(browsing, where)
-        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, where)
+        self.unlabeled = checks.choice(
+            "unlabeled", unlabeled, ("drop", "unknown", "uniform"), where
+        )
         self.split = bool(split)
         self.failed = checks.choice("failed", failed, ("missing", "keep"), where)
         self.retries = checks.integer("retries", retries, where, least=0)

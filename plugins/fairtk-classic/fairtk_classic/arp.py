@@ -83,7 +83,7 @@ class AttributeRankParity(GroupMeasure):
 
     def worst(self, judged: LabeledRun) -> float:
         """Return the worst possible value, NaN if it does not exist."""
-        return worst_combined(self["combine"], len(self.compared), 1.0)
+        return worst_combined(self["combine"], len(self.compared_levels), 1.0)
 
 
 def favored_pairs(listed: Listing) -> FloatArray:

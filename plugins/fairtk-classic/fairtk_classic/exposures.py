@@ -254,7 +254,7 @@ class CombinedExposure(ExposureMeasure):
 
     def worst(self, judged: LabeledRun) -> float:
         """Return the worst possible value, NaN if it does not exist."""
-        return worst_combined(self.combined, len(self.compared), self.top())
+        return worst_combined(self.combined, len(self.compared_levels), self.top())
 
 
 def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
@@ -503,7 +503,7 @@ class RankBiasedEquality(RankBiasedExposure):
         """Return 1 for each group, because exposure is not divided by documents."""
         rows = judged.run
         n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings
-        ones = np.ones((n_rows, len(self.compared)))
+        ones = np.ones((n_rows, len(self.compared_levels)))
         return Population(ones, ones, ones)
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:

@@ -78,7 +78,7 @@ class GroupMeasure(FairMeasure):
         return result
 
     @property
-    def compared(self) -> IntArray:
+    def compared_levels(self) -> IntArray:
         """The indices of the compared levels; the unknown level only if it counts as a group."""
         space = self.groups.space
         if space.size > _MOST_GROUPS:
@@ -92,13 +92,13 @@ class GroupMeasure(FairMeasure):
     def names(self) -> list[str]:
         """Return the names of the compared levels, with ``*`` in crossed levels."""
         levels = self.groups.levels
-        compared = [levels[place] for place in self.compared.tolist()]
+        compared = [levels[place] for place in self.compared_levels.tolist()]
         return [level if isinstance(level, str) else "*".join(level) for level in compared]
 
     def shares(self, judged: LabeledRun, docnos: Any) -> FloatArray:
         """Return the memberships in each compared level; shape (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
-        return self.groups.memberships(docnos, policy).dense()[:, self.compared]
+        return self.groups.memberships(docnos, policy).dense()[:, self.compared_levels]
 
     def shares_of_run(self, judged: LabeledRun) -> FloatArray:
         """Return `shares` of the run's documents, computed once for all measures."""
@@ -117,7 +117,7 @@ class GroupMeasure(FairMeasure):
             )
         target: Target = self["target"].for_groups(self.groups)
         rows = target.for_qids(judged.qids).expanded()
-        dense = rows.dense()[:, self.compared]
+        dense = rows.dense()[:, self.compared_levels]
         total = dense.sum(axis=1, keepdims=True)
         result: FloatArray = np.full_like(dense, np.nan)
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))

@@ -19,7 +19,7 @@ from fairtk.transformers import FairTransformer
 from fairtk_baselines.deltr.model import ALL_BUT_MOST, LinearModel, protected_setting, read, write
 from fairtk_baselines.deltr.training import (
     NAME,
-    NEEDED,
+    REQUIRED_COLUMNS,
     Lists,
     LossSides,
     TrainingSet,
@@ -155,7 +155,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: a column is missing, there are no training queries, features or labels are
                 invalid, the groups do not fit the documents, or gradient descent diverges.
         """
-        self.check_inputs(topics_or_res_tr, NEEDED)
+        self.check_inputs(topics_or_res_tr, REQUIRED_COLUMNS)
         self.refuse_samples(topics_or_res_tr)
         data = TrainingSet.of(topics_or_res_tr, qrels_tr)
         self.model = learn(data, self.groups, self.settings())
@@ -199,7 +199,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     def _scored(self, inp: pd.DataFrame) -> tuple[Run, FloatArray]:
         """Return the run's rows in order, and the model's score of each."""
-        self.check_inputs(inp, NEEDED)
+        self.check_inputs(inp, REQUIRED_COLUMNS)
         self.refuse_samples(inp)
         coded = Run(inp, NAME)
         if not len(inp):  # PyTerrier inspects pipelines with empty frames, also before fitting

@@ -181,7 +181,7 @@ class Problem:
 
 
 NAME = "DELTR"
-NEEDED = [QID, DOCNO, SCORE, FEATURES]
+REQUIRED_COLUMNS = [QID, DOCNO, SCORE, FEATURES]
 _FLAT = 1e-6  # a gradient without a larger partial derivative counts as 0
 
 

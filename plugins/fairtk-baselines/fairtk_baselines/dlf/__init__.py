@@ -19,9 +19,9 @@ from fairtk.groups import Groups, Target
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.dlf.models import (
     FOLDER,
-    NEEDED,
-    UNKNOWN,
-    UNLABELED,
+    REQUIRED_COLUMNS,
+    UNKNOWN_POLICIES,
+    UNLABELED_POLICIES,
     Aim,
     Models,
     Recipe,
@@ -104,8 +104,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     ) -> None:
         given = dict(locals())  # the settings of a recipe are arguments with the same names
         super().__init__()
-        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, NAME)
-        self.unknown = checks.choice("unknown", unknown, UNKNOWN, NAME)
+        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED_POLICIES, NAME)
+        self.unknown = checks.choice("unknown", unknown, UNKNOWN_POLICIES, NAME)
         self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
         self.groups = tuple(aim.groups.key for aim in self.aims)
         self.target = tuple(aim.target.key for aim in self.aims)
@@ -173,7 +173,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
                 raise InputError("DLF.fit: qrels_va are required for validation rankings")
             validation = (topics_or_res_va, qrels_va)
         for run, _ in [training, *([validation] if validation else [])]:
-            self.check_inputs(run, NEEDED)
+            self.check_inputs(run, REQUIRED_COLUMNS)
             self.refuse_samples(run)
         blend = Blend(self.weight, self.fuse_bm25, self.normalize)
         lesson = Lesson(training, validation, self.aims, self.recipe, blend)
@@ -210,8 +210,10 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             loaded.aims = ()
             loaded.groups = tuple(str(key) for key in settings["groups"])
             loaded.target = tuple(str(key) for key in settings["target"])
-            loaded.unlabeled = checks.choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
-            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN, NAME)
+            loaded.unlabeled = checks.choice(
+                "unlabeled", settings["unlabeled"], UNLABELED_POLICIES, NAME
+            )
+            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN_POLICIES, NAME)
             loaded.recipe = Recipe.checked(settings)
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")
             loaded._set_ranking(**{name: settings[name] for name in names})
@@ -233,7 +235,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: DLF was not trained, a column or vector is missing, a vector has another
                 length than in training, or the run is invalid.
         """
-        self.check_inputs(inp, NEEDED)
+        self.check_inputs(inp, REQUIRED_COLUMNS)
         self.refuse_samples(inp)
         columns = [c for c in inp.columns if c not in self.drop]
         new = [RELEVANCE, FAIRNESS] if self.components else []

@@ -39,8 +39,8 @@ DIVERGENCES = ("kl", "reverse-kl", "js")
 RELEVANCE_LOSSES = ("listwise", "bce")
 INPUTS = ("query", "document", "product")
 MOST_GROUPS = 1 << 10
-UNLABELED = ("drop", "unknown", "uniform")
-UNKNOWN = ("keep", "drop")
+UNLABELED_POLICIES = ("drop", "unknown", "uniform")
+UNKNOWN_POLICIES = ("keep", "drop")
 _WHERE = "DLF"
 
 _Kind = TypeVar("_Kind", Groups, Target)
@@ -195,7 +195,7 @@ class Recipe:
         return tuple(f.name for f in fields(cls))
 
 
-NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
+REQUIRED_COLUMNS = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import IntArray, digest
 from fairtk_baselines.dlf.models import (
-    NEEDED,
+    REQUIRED_COLUMNS,
     Aim,
     Batch,
     Examples,
@@ -211,7 +211,7 @@ class Lesson:
         """Return a digest of the inputs of models whose training does not depend on the blend."""
         run, qrels = self.training
         aimed = [(a.groups.key, a.target.key, a.unlabeled, a.unknown) for a in self.aims]
-        return digest([run[NEEDED], qrels, aimed, repr(self.recipe)], 16)
+        return digest([run[REQUIRED_COLUMNS], qrels, aimed, repr(self.recipe)], 16)
 
 
 _RECENT: OrderedDict[str, tuple[Models, pd.DataFrame]] = OrderedDict()

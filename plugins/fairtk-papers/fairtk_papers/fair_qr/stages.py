@@ -139,7 +139,7 @@ class StudySystem(FairTransformer):
             calls = len(self.llm.ledger)
             best = self._tuner.choose(fold)
             self._system = None  # frees the system of the last fold
-            self._system = self._tuner.made(best.settings, fold)
+            self._system = self._tuner.make_system(best.settings, fold)
             choice = {
                 "fold": best.fold,
                 "settings": json.dumps(plain(best.settings)),
