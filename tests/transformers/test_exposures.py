@@ -102,16 +102,16 @@ def test_equal_settings_in_other_words():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        ({"alpha": 10**400}, "alpha must be a finite number"),
-        ({"alpha": [1, 1]}, "alpha must be distinct numbers"),
-        ({"alpha": []}, "alpha must be distinct numbers"),
-        ({"cutoff": 0}, "cutoff"),
-        ({"cutoff": None}, "cutoff is required for browsing='MU'"),
-        ({"browsing": "NN"}, "NN"),
+        {"alpha": 10**400},
+        {"alpha": [1, 1]},
+        {"alpha": []},
+        {"cutoff": 0},
+        {"cutoff": None},
+        {"browsing": "NN"},
     ],
 )
-def test_settings_out_of_range(settings, message):
-    with pytest.raises(ParameterError, match=message):
+def test_settings_out_of_range(settings):
+    with pytest.raises(ParameterError, match=rf"\b{[*settings][-1]}\b"):
         PlackettLuceExposure(**settings)

@@ -348,15 +348,15 @@ def test_faiss_is_not_installed():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    "arguments",
     [
-        ({"num_results": 0}, "num_results"),
-        ({"seed": -1}, "seed"),
-        ({"search": "nunpy"}, "did you mean 'numpy'"),
+        {"num_results": 0},
+        {"seed": -1},
+        {"search": "nunpy"},
     ],
 )
-def test_settings_out_of_range(arguments, named):
-    with pytest.raises(ParameterError, match=named):
+def test_settings_out_of_range(arguments):
+    with pytest.raises(ParameterError, match=rf"\b{[*arguments][-1]}\b"):
         search("1 0", **arguments)
 
 
