@@ -311,12 +311,6 @@ def test_when_everything_fails_there_is_no_result(data, tmp_path):
         fairtk.Experiment([Retriever() >> FailsFor(tmp_path / "bad")], topics, qrels, [nDCG @ 3])
 
 
-def test_a_wrong_pipeline_is_no_failed_query(data):
-    topics, _ = data
-    with pytest.raises(ColumnError, match="FairSampler"):
-        fairtk.Experiment([FairSampler()], topics)
-
-
 def test_plain_measures_on_samples_are_refused_before_anything_is_generated(data, tmp_path):
     topics, qrels = data
     log, model_log = tmp_path / "log", tmp_path / "model"

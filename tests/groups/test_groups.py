@@ -1,6 +1,5 @@
 """Groups: memberships, crossing, policies for what is missing, equality."""
 
-import itertools
 import re
 from typing import NamedTuple
 
@@ -111,23 +110,6 @@ def test_bad_frames_are_named(frame, options, error, message):
         Groups.from_frame(frame, name="gender", **options)
     assert isinstance(caught.value, ValueError)
     assert "\n" not in str(caught.value)
-
-
-def test_crossing_by_hand():
-    crossed = GENDERS * REGIONS
-    assert crossed.name == "gender*region"
-    assert list(crossed.levels) == list(itertools.product([UNKNOWN, "f", "m"], ["x", "y"]))
-    assert crossed.levels[3] == ("f", "y")
-    assert crossed.levels[-1] == ("m", "y")
-    assert crossed.levels.index(("m", "x")) == 4
-    assert ("m", "z") not in crossed.levels
-    assert sorted(crossed.docnos) == ["d1", "d2"]  # those with a row in both
-    # d2: f .75, m .25 and x 1; d1: f 1 and x .5, y .5
-    assert dense(crossed).loc["d2"].tolist() == [0, 0, 0.75, 0, 0.25, 0]
-    assert dense(crossed).loc["d1"].tolist() == [0, 0, 0.5, 0.5, 0, 0]
-    assert crossed.memberships(["d9", "d3", "d2"]).size.tolist() == [0, 0, 2]
-    assert [g.name for g in crossed.attributes] == ["gender", "region"]
-    assert set(crossed.to_frame().columns) == {"docno", "gender", "region", "weight"}
 
 
 def test_crossing_multiplies_weights_that_are_no_shares():

@@ -75,21 +75,6 @@ def gender():
     return small_groups("abc", "fmm", "gender", unknown=None)
 
 
-def test_by_hand(gender):
-    # useful: a, b; ranks 1 and 2 weigh 1: exposure of f is 1, of m 1; @2 scales the target by 2
-    qrels, run = qrels_of({"a": 1, "b": 1, "c": 0}), run_of([["a", "b"]])
-    target = Target.uniform(gender)
-    loss, disparity = EE_L(groups=gender, target=target) @ 2, EE_D(groups=gender) @ 2
-    got = calc_aggregate([loss, disparity], qrels, run)
-    assert got[loss] == pytest.approx(0)
-    assert got[disparity] == pytest.approx(2)
-    all_documents = EE_D(groups=gender, useful_only=False) @ 2
-    qrels, run = qrels_of({"a": 1, "b": 1, "c": 0}), run_of([["b", "c"]])
-    got = calc_aggregate([disparity, all_documents], qrels, run)
-    assert got[disparity] == pytest.approx(1)  # c is not useful
-    assert got[all_documents] == pytest.approx(4)
-
-
 def test_missing_queries_get_the_worst_value(gender):
     qrels = qrels_of({"a": 1, "b": 1})
     empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})

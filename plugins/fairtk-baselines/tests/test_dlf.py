@@ -230,13 +230,6 @@ class TestGroups:
         assert fair[0] + fair[1] == pytest.approx(fair[2], rel=1e-5)
         assert both.groups == (c.groups.key, soft.key)
 
-    def test_crossed_attributes(self, small):
-        other = small.groups.to_frame().assign(group=["x", "y"] * 60)
-        crossed = small.groups * Groups.from_frame(other, "other")
-        target = Target.from_qrels(small.qrels, crossed)
-        model = DLF(crossed, target, **QUICK).fit(small.run, small.qrels)
-        assert np.isfinite(model(small.run)["score"]).all()
-
     def test_queries_without_a_target_are_named(self, small):
         frame = small.target.to_frame()
         target = Target.from_frame(frame[~frame["qid"].isin(["q01", "q04"])], small.groups)

@@ -364,9 +364,6 @@ def test_settings_out_of_range(arguments):
     ("inp", "error", "named"),
     [
         (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch requires .*'query'"),
-        (topics(None), InputError, "query of qid 'q0'"),
-        (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "duplicate qid 'q'"),
-        (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
         (topics("nan 0"), InputError, "query 'nan 0' must be finite"),
     ],
 )
