@@ -86,11 +86,11 @@ def test_undefined_rankings_are_left_out_and_counted():
     )
     with pytest.warns() as caught:
         values = dict((m.query_id, m.value) for m in ir_measures.iter_calc([AE_D], QRELS, credit))
-    said = [str(w.message) for w in caught]
+    messages = [str(w.message) for w in caught]
     assert values["1"] == pytest.approx(22 / 64) and math.isnan(values["2"])
-    assert any("1 of 9 values of credit are below 0" in text for text in said)
-    assert any("the credit of 2 of 5 rankings is undefined" in text for text in said)
-    assert any("undefined (NaN) for 1 of 2 queries" in text and "'2'" in text for text in said)
+    assert any("1 of 9 values of credit are below 0" in text for text in messages)
+    assert any("the credit of 2 of 5 rankings is undefined" in text for text in messages)
+    assert any("undefined (NaN) for 1 of 2 queries" in text and "'2'" in text for text in messages)
 
 
 def test_a_query_that_the_frame_lacks_gets_the_worst_value():
@@ -212,8 +212,8 @@ def test_groups_of_documents_have_no_credit_measure_of_their_own():
 
 def test_explain_shows_credit():
     measure = AWRF(groups=XYY, target=Target.uniform(XYY, unknown=False), of="credit")
-    told = fairtk.explain(ONE, TWO, measure)
-    table = told.by_group.set_index("group")
+    explanation = fairtk.explain(ONE, TWO, measure)
+    table = explanation.by_group.set_index("group")
     assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})
     assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO))
 
@@ -238,8 +238,8 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
     )
     measure = CreditGap(groups=heavy) @ 2
     assert measure.bounds == (0, 10)  # a: 1 + 4; its @UNKNOWN is not below 0
-    lost = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
-    found = values(measure, lost, TWO)
+    labels = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
+    found = values(measure, labels, TWO)
     assert found["9"] == 10  # the worst
 
 

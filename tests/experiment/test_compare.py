@@ -99,8 +99,8 @@ def test_undefined_queries_are_left_out_of_both_sides():
         table = fairtk.compare(qrels, RUNS, EE_R @ 3).table
     assert table["n"].tolist() == [11] * 3
     mine = {name: values(EE_R @ 3, frame, QRELS) for name, frame in RUNS.items()}
-    kept = [qid for qid in QIDS if qid != "q3"]
-    assert table["mean"][0] == pytest.approx(np.mean([mine["a"][qid] for qid in kept]))
+    qids = [qid for qid in QIDS if qid != "q3"]
+    assert table["mean"][0] == pytest.approx(np.mean([mine["a"][qid] for qid in qids]))
     assert table["difference"][1] == pytest.approx(table["mean"][1] - table["mean"][0])
 
 
@@ -114,9 +114,9 @@ def test_equal_runs_have_nothing_to_test(test):
 
 
 def test_the_measures_names_are_read_back():
-    asked = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
-    found = fairtk.evaluate(QRELS, RUNS["a"], asked).measures
-    assert [parse(text) for text in found] == asked
+    measures = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
+    found = fairtk.evaluate(QRELS, RUNS["a"], measures).measures
+    assert [parse(text) for text in found] == measures
     assert format_measure(E(nDCG @ 5)) == "E(nDCG@5)"
 
 

@@ -178,12 +178,12 @@ def test_crossing_is_the_dense_product(parts, numeric, mixed):
             assert not common
             return
     assert set(crossed.docnos) == common
-    asked = [*singles[0].docnos, "zz"]
-    found = crossed.memberships(asked)
-    owner = np.repeat(np.arange(len(asked)), found.size)
-    got = np.zeros((len(asked), crossed.space.size))
+    docnos = [*singles[0].docnos, "zz"]
+    found = crossed.memberships(docnos)
+    owner = np.repeat(np.arange(len(docnos)), found.size)
+    got = np.zeros((len(docnos), crossed.space.size))
     np.add.at(got, (owner, found.level), found.weight)
-    for place, docno in enumerate(asked):
+    for place, docno in enumerate(docnos):
         want = np.ones(1)
         for one in singles:
             want = np.outer(want, one.memberships([docno]).dense()[0]).ravel()
@@ -223,9 +223,9 @@ def test_page_ids_are_numbers_inside_and_strings_outside():
     [documents] = text.documents
     assert documents.dtype == "int64"
     assert groups.docnos.tolist() == ["7", "30", "100"]
-    asked = ["30", "07", "x", "+7", "7 ", "1_00", "100", "٣٠", "-7", "", "9" * 30]
+    docnos = ["30", "07", "x", "+7", "7 ", "1_00", "100", "٣٠", "-7", "", "9" * 30]
     want = [1, -1, -1, -1, -1, -1, 2, -1, -1, -1, -1]
-    assert rows_of(documents, np.array(asked, dtype=object)).tolist() == want
+    assert rows_of(documents, np.array(docnos, dtype=object)).tolist() == want
     plain = np.array(["7", "07", "+7"], dtype=object)
     assert rows_of(documents, plain).tolist() == [0, -1, -1]
     leading = Groups.from_frame(pd.DataFrame({"docno": ["07", "7"], "group": ["a", "b"]}))
@@ -245,20 +245,20 @@ def cells(groups, docnos, missing):
 def test_policies_for_what_is_missing():
     half = pd.DataFrame({"docno": ["d5", "d5"], "group": ["f", UNKNOWN]})
     groups = Groups.from_frame(pd.concat([GENDER.drop(columns="weight"), half]), name="gender")
-    asked = ["d1", "d4", "no", "d5"]  # known, unknown, without a row, half known
-    got, found = cells(groups, asked, "drop")
+    docnos = ["d1", "d4", "no", "d5"]  # known, unknown, without a row, half known
+    got, found = cells(groups, docnos, "drop")
     assert got == [[0, 1, 0], [1, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]
     assert found.size.tolist() == [1, 1, 0, 2]
-    got, found = cells(groups, asked, "unknown")
+    got, found = cells(groups, docnos, "unknown")
     assert got == [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0.5, 0.5, 0]]
-    got, found = cells(groups, asked, "uniform")
+    got, found = cells(groups, docnos, "uniform")
     assert got == [[0, 1, 0], [0, 0.5, 0.5], [0, 0.5, 0.5], [0, 0.75, 0.25]]
-    got, found = cells(groups, asked, "bounds")
+    got, found = cells(groups, docnos, "bounds")
     assert got == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0.5, 0]]
-    shares = groups.unknown_shares(np.array(asked, dtype=object))
+    shares = groups.unknown_shares(np.array(docnos, dtype=object))
     assert shares.tolist() == [0, 1, 1, 0.5]
     with pytest.raises(ParameterError, match="unlabeled"):
-        groups.memberships(asked, "ignore")
+        groups.memberships(docnos, "ignore")
 
 
 def test_policies_of_crossed_attributes():

@@ -103,8 +103,8 @@ def test_relevance_labels_by_hand():
     strict = Target.from_qrels(QRELS, GENDER, rel=2)
     assert dense(strict, ["q1"]).tolist() == [[1, 0, 0]]
     assert strict.undefined["q2"] == "it has no relevant document"
-    kept = Target.from_qrels(QRELS, GENDER, unlabeled="unknown")
-    assert dense(kept, ["q2", "q3"]).tolist() == [[0.5, 0.25, 0.25], [1, 0, 0]]
+    with_unknown = Target.from_qrels(QRELS, GENDER, unlabeled="unknown")
+    assert dense(with_unknown, ["q2", "q3"]).tolist() == [[0.5, 0.25, 0.25], [1, 0, 0]]
 
 
 @pytest.mark.parametrize(

@@ -248,9 +248,9 @@ def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path
     rule = strict(("max_tokens", error(400, NAMED)))
     with serving(rule) as server, Ledger(tmp_path / "ledger") as ledger:
         llm = client(server, seed=7)
-        with pytest.warns(DataWarning, match="'toy'") as told:
+        with pytest.warns(DataWarning, match="'toy'") as records:
             found = ledger.wrap(llm).complete(chats("a", "b", "c"))
-        assert len(told) == 1
+        assert len(records) == 1
         assert [c.text for c in found] == ["a ok", "b ok", "c ok"]
         last = {k: v for k, v in server.requests[-1][1].items() if k not in ("model", "messages")}
         assert last == {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}

@@ -352,10 +352,10 @@ class TestCrossed:
         for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):
             result = fairtk.explain(self.qrels, run, measure)
             rest = result.by_group.set_index("n").loc["(groups not shown)"]
-            shown = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
-            assert len(result.by_group) == shown + 1
+            n_listed = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
+            assert len(result.by_group) == n_listed + 1
             scale = 1 if measure.NAME == "AWRF" else 2
-            assert rest["target"] == pytest.approx(scale * (1 - shown / 6400))
+            assert rest["target"] == pytest.approx(scale * (1 - n_listed / 6400))
             check_sums(result)
 
 

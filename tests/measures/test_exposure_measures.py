@@ -18,6 +18,19 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
+from fairtk.exposure.browsing import DCG, RBP, TREC
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        (RBP(p=0.8), [1, 0.8, 0.64]),
+        (DCG(), [1, 1 / np.log2(3), 0.5]),
+        (TREC(), [1, 1, 1 / np.log2(3)]),
+    ],
+)
+def test_weights_of_ranks(model, weights):
+    assert model.weights(np.arange(3)) == pytest.approx(weights)
 
 
 def test_exact_bounds_by_hand():

@@ -114,7 +114,7 @@ def test_undefined_alike_whatever_is_measured_with_it():
     other = pd.DataFrame({"qid": ["other"], "group": ["f"], "weight": [1.0]})
     target = Target.from_frame(other, groups)
     measures = [m(groups=groups, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
-    with pytest.warns(UndefinedWarning, match="'q'") as said:
+    with pytest.warns(UndefinedWarning, match="'q'") as records:
         got = calc_aggregate(measures, qrels, run)
     assert [np.isnan(got[m]) for m in measures] == [False, True, True]
-    assert sorted(str(w.message)[:4] for w in said) == ["EE_L", "EE_R"]
+    assert sorted(str(w.message)[:4] for w in records) == ["EE_L", "EE_R"]

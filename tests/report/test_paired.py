@@ -168,9 +168,9 @@ def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
     d = np.random.default_rng(seed).normal(0.3, 1, n)
     d = np.round(d, 0 if ties else 12)
     assume(len(set(d[d != 0])) > 1)
-    kept = d[d != 0]
-    exact = len(set(np.abs(kept))) == len(kept) and len(kept) <= 50
-    theirs = stats.wilcoxon(kept, correction=False, method="exact" if exact else "asymptotic")
+    nonzero = d[d != 0]
+    exact = len(set(np.abs(nonzero))) == len(nonzero) and len(nonzero) <= 50
+    theirs = stats.wilcoxon(nonzero, correction=False, method="exact" if exact else "asymptotic")
     assert paired_test(d, np.zeros(n), "wilcoxon").p == pytest.approx(theirs.pvalue, rel=1e-9)
 
 

@@ -83,11 +83,11 @@ def test_a_loss_of_relevance_is_kept():
         bound = found["alpha"] > 0
         assert bound.any() and (found["value"][bound] < 0.953).all()
     sampler = FairSampler(cutoff=5, max_relevance_loss=0.05, relevance=QRELS)
-    kept = exact(sampler, E(nDCG @ 5), "DCG")
+    exact_values = exact(sampler, E(nDCG @ 5), "DCG")
     fixed = ir_measures.iter_calc([E(nDCG @ 5)], QRELS, DeterministicExposure(5, "DCG")(RUN))
     fixed = {m.query_id: m.value for m in fixed}
     for qid, value in sampler.calibrated(RUN)[["qid", "value"]].itertuples(index=False):
-        assert kept[qid] == pytest.approx(value * fixed[qid], abs=1e-9)
+        assert exact_values[qid] == pytest.approx(value * fixed[qid], abs=1e-9)
 
 
 def test_the_runs_own_order_of_tied_scores():

@@ -157,14 +157,14 @@ def test_one_query_by_hand():
 
 def test_all_queries_take_a_step_together():
     search = Search()
-    asked = []
+    n_prompts = []
 
     def model(prompts):
-        asked.append(len(prompts))
+        n_prompts.append(len(prompts))
         return answering({"ships": "ships, woman", "chess": "chess, woman"})(prompts)
 
     out = fair_qr(model, retriever=search, max_iterations=1)(topics())
-    assert search.calls == [["ships", "chess"], ["ships woman", "chess woman"]] and asked == [2]
+    assert search.calls == [["ships", "chess"], ["ships woman", "chess woman"]] and n_prompts == [2]
     assert out.groupby("qid")["docno"].agg(lambda d: d.isin(["s4", "c4", "s5", "c5"]).any()).all()
 
 
@@ -256,9 +256,9 @@ def test_failed_calls_leave_the_query_missing_and_named():
     assert set(out["qid"]) == {"2"}
     [row] = system.missing.to_dict("records")
     assert (row["qid"], row["iteration"]) == ("1", 1) and "refused" in row["reason"]
-    kept = fair_qr(answering(answers), max_iterations=1, failed="keep")
-    assert set(kept(topics())["qid"]) == {"1", "2"} and kept.missing.empty
-    assert "refused" in kept.trace.set_index(["qid", "iteration"]).loc[("1", 1), "note"]
+    keeping = fair_qr(answering(answers), max_iterations=1, failed="keep")
+    assert set(keeping(topics())["qid"]) == {"1", "2"} and keeping.missing.empty
+    assert "refused" in keeping.trace.set_index(["qid", "iteration"]).loc[("1", 1), "note"]
     # done again with better luck, the query is no longer missing
     system.llm = fair_qr(answering("ships, woman")).llm
     assert set(system(topics(("1", "ships")))["qid"]) == {"1"}
@@ -446,5 +446,8 @@ def test_an_experiment_keeps_waits_and_traces(tmp_path):
     results = fairtk.Experiment(
         {"fair-qr": fair_qr()}, topics(), save_dir=tmp_path / "store", fail_fast=True
     )
-    kept = results.notes("fair-qr").set_index("qid")["note"]
-    assert list(kept.index) == ["1", "2"] and kept["2"]["trace"][0]["query"] == "chess"
+    notes_of_queries = results.notes("fair-qr").set_index("qid")["note"]
+    assert (
+        list(notes_of_queries.index) == ["1", "2"]
+        and notes_of_queries["2"]["trace"][0]["query"] == "chess"
+    )

@@ -78,8 +78,8 @@ def test_the_order_is_that_of_a_plain_loop_and_keeps_the_floor(case, many):
         order = exposure_order(*case)
     assert order.tolist() == plainly(*case)
     top = attention[: len(order)]
-    kept = top @ relevance[order][: len(top)]
-    assert kept >= floor * (top @ relevance[: len(top)]) - 1e-9
+    relevance_sum = top @ relevance[order][: len(top)]
+    assert relevance_sum >= floor * (top @ relevance[: len(top)]) - 1e-9
 
 
 def test_groups_without_documents_keep_their_share_of_the_target():

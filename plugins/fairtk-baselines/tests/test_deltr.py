@@ -264,9 +264,9 @@ def test_a_document_on_no_side_is_scored_like_the_mean_of_those_on_one():
 
 def test_without_any_group_it_warns_and_is_listnet():
     other = groups({"x": "a", "y": "b"})
-    with pytest.warns(DataWarning) as heard:
+    with pytest.warns(DataWarning) as records:
         found = DELTR(other, "b").fit(RUN, QRELS).model
-    assert heard[0].filename == __file__
+    assert records[0].filename == __file__
     plain = DELTR(GROUPS, "b", 0, protected_as_feature=False).fit(RUN, QRELS).model
     assert found.weights == pytest.approx(plain.weights, abs=1e-7)
 
@@ -342,9 +342,9 @@ def test_a_large_gamma_does_not_stop_l_bfgs_on_a_slope(exposure, gamma, feature)
 
 def test_l_bfgs_says_when_it_is_stuck():
     huge = RUN.assign(features=[features * 1e10 for features in RUN["features"]])
-    with pytest.warns(DataWarning) as heard:
+    with pytest.warns(DataWarning) as records:
         DELTR(GROUPS, "b", standardize="none").fit(huge, QRELS)
-    assert heard[0].filename == __file__
+    assert records[0].filename == __file__
 
 
 def test_features_too_large_to_standardize():

@@ -420,18 +420,18 @@ def test_schematic(trained):
 
 
 def test_models_that_differ_in_the_blend_alone_are_trained_once(small, monkeypatch):
-    asked = []
+    lessons = []
     train = training.fitted_models
     monkeypatch.setattr(training, "_RECENT", OrderedDict())
     monkeypatch.setattr(
-        training, "fitted_models", lambda lesson: asked.append(lesson) or train(lesson)
+        training, "fitted_models", lambda lesson: lessons.append(lesson) or train(lesson)
     )
     made = {}
     for weight, epochs in ((0.0, 2), (1.0, 2), (0.0, 3), (1.0, 2)):
         system = DLF(small.groups, small.target, weight, epochs=epochs)
         made[weight, epochs] = system.fit(small.run, small.qrels)
-    assert len(asked) == 2
+    assert len(lessons) == 2
     ranked = [order(made[weight, 2].transform(small.run)) for weight in (0.0, 1.0)]
     assert ranked[0] != ranked[1]  # the weight counts when ranking
     made[0.0, 2].fit(small.part(["q00", "q01"]), small.qrels)
-    assert len(asked) == 3
+    assert len(lessons) == 3

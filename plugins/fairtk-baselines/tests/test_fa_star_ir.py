@@ -204,8 +204,8 @@ def test_multinomial_keeps_levels_apart():
     order = [d for i in range(9) for d in (f"a{i}", f"b{i}")]
     run = run_of(*order, "c1", "c2", "c3")
     target = target_of(q={"a": 0.4, "b": 0.2, "c": 0.4})
-    kept = FAStarIR(groups, target, cutoff=10, protected=["b", "c"], alpha=0.2)(run)
-    assert kept["docno"].tolist() == run["docno"].tolist()
+    result = FAStarIR(groups, target, cutoff=10, protected=["b", "c"], alpha=0.2)(run)
+    assert result["docno"].tolist() == run["docno"].tolist()
     settings = {"cutoff": 10, "protected": ["b", "c"], "alpha": 0.2, "test": "multinomial"}
     apart = FAStarIR(groups, target, **settings)
     assert apart.check(run)["unfair"].tolist() != [0, 0]

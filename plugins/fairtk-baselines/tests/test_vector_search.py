@@ -437,9 +437,9 @@ def test_another_process_may_get_an_open_index():
 
 
 def test_no_progress_is_shown_of_quick_work(monkeypatch):
-    shown = io.StringIO()
-    shown.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", shown)
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr("tqdm.std.time", lambda: 0.0)  # quick, however slow the machine is
     VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
-    assert shown.getvalue().strip("\r ") == ""
+    assert stream.getvalue().strip("\r ") == ""

@@ -58,8 +58,8 @@ def test_rows_may_come_in_any_order_and_runs_may_lack_measures():
     repeated = values.set_index(np.zeros(len(values), dtype=int))  # as pd.concat leaves it
     pd.testing.assert_frame_equal(trade_offs(repeated, **QUICK), table)
     assert set(trade_offs(values[values["measure"] != "normalized EU"], **QUICK)["table"]) == {3}
-    lost = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
-    assert (trade_offs(lost, **QUICK)["queries"] == 40).all()
+    rows_left = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
+    assert (trade_offs(rows_left, **QUICK)["queries"] == 40).all()
 
 
 @pytest.mark.parametrize(
