@@ -111,12 +111,9 @@ def test_machine_user_needs_a_cutoff():
 @pytest.mark.parametrize(
     "params",
     [
-        {"cutoff": 0},
         {"cutoff": 10**20},
         {"cutoff": 2.5},
         {"bounds": "exactly"},
-        {"browsing": "RPB(p=0.5)"},
-        {"browsing": "RBP(p=1.5)"},
         {"browsing": "RBP(q=1)"},
         {"brwsing": "MU"},
         {"variant": "fair-rag", "browsing": "DCG"},

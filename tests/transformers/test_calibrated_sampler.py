@@ -163,11 +163,6 @@ def test_settings():
     [
         ({"target_disparity": 0}, r"target_disparity must be in \(0, 1\]"),
         ({"target_disparity": 0.6, "cutoff": None}, "cutoff is required for `target_disparity`"),
-        ({"target_disparity": 0.6, "relevance": "scores"}, "require each other"),
-        (
-            {"target_disparity": 0.6, "max_relevance_loss": 0.1, "relevance": "scores"},
-            "`target_disparity` and `max_relevance_loss` exclude each other",
-        ),
         ({"max_relevance_loss": 1, "relevance": "scores"}, r"must be in \[0, 1\)"),
         ({"max_relevance_loss": 0.1, "relevance": "labels"}, "or 'scores', got 'labels'"),
     ],
