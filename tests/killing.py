@@ -166,8 +166,8 @@ def check_killed_and_resumed(tmp_path, kind, answer, executor, kills):
     assert tables(killed) == tables(whole)
     twice = {prompt for prompt, count in server.counts.items() if count > 2}  # and in `whole`
     assert twice <= set().union(*in_flight)
-    lost = list(map(len, in_flight))
-    print(f"{kills} kills, {complete} of them when all was done; in flight at each: {lost}")
+    lengths = list(map(len, in_flight))
+    print(f"{kills} kills, {complete} of them when all was done; in flight at each: {lengths}")
     print(f"{len(prompts)} prompts, {len(twice)} of them sent twice")
 
 

@@ -139,8 +139,8 @@ def test_equal_utility():
     assert len(found.equal) == 3
     # the same run: the same price in every resample
     assert found.equal[["difference", "low", "high"]].to_numpy() == pytest.approx(0.0)
-    asked = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=50, levels=[2.0])
-    assert np.isnan(asked.equal["x_one"]).all()
+    sweep = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=50, levels=[2.0])
+    assert np.isnan(sweep.equal["x_one"]).all()
 
 
 def test_awrf_and_ndcg_have_their_own_exposure():
@@ -157,9 +157,11 @@ def test_awrf_and_ndcg_have_their_own_exposure():
 def answers(alpha, n=60):
     drawn = FairSampler(alpha=alpha, n_samples=n, cutoff=2, seed=7).transform(run(1))
     first = drawn.sort_values("rank").groupby(["qid", "sample"])["docno"].first()
-    said = {key: "yes" if useful(int(key[0][1:]), docno) else "no" for key, docno in first.items()}
+    answers_of_keys = {
+        key: "yes" if useful(int(key[0][1:]), docno) else "no" for key, docno in first.items()
+    }
     keys = zip(drawn["qid"], drawn["sample"], strict=True)
-    return drawn.assign(qanswer=[said[key] for key in keys])
+    return drawn.assign(qanswer=[answers_of_keys[key] for key in keys])
 
 
 def test_utility_from_answers_that_are_there():

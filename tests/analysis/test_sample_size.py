@@ -50,30 +50,6 @@ def test_means_over_samples_by_hand():
     assert "samples for +-0.1 at 95%" in repr(result)
 
 
-def test_variance_of_pairs_is_unbiased_by_enumeration():
-    """Over all 3^5 samples of a policy of three rankings, weighted by their probability."""
-    rankings = np.array([[1.0, 1, 0, 0], [1, 0, 1, 0], [0, 0.5, 0, 1]])
-    probability = np.array([0.5, 0.3, 0.2])
-    towards_of = np.array([0.2, 0.9, 0.4])
-    for towards in (np.zeros(3), towards_of):
-        values, estimates, chance = [], [], []
-        for drawn in product(range(3), repeat=5):
-            rows = list(drawn)
-            kernel = _Kernel(rankings[rows], towards[rows])
-            one, two = _moments(kernel, kernel)
-            spread = SampleSpread(
-                np.array([5]), np.array([one]), np.array([two]), *np.zeros((2, 1))
-            )
-            values.append(kernel.mean)
-            estimates.append(spread.variance()[0])
-            chance.append(probability[rows].prod())
-        chance, values = np.array(chance), np.array(values)
-        mean = chance @ values
-        exposure = probability @ rankings
-        assert mean == pytest.approx(exposure @ exposure - 2 * probability @ towards)
-        assert chance @ np.array(estimates) == pytest.approx(chance @ (values - mean) ** 2)
-
-
 def test_covariance_of_pairs_is_unbiased_by_enumeration():
     """Over all 3^6 draws of a joint policy: five samples and six, of which five are paired."""
     first = np.array([[1.0, 1, 0], [1, 0, 1], [0, 0.5, 0]]), np.array([0.2, 0.9, 0.4])
@@ -130,15 +106,6 @@ def test_a_run_varies_with_itself_as_it_varies(measure):
     few = shared_over_samples(measure, judged, three)
     assert few.both.tolist() == [3]
     assert np.isnan(few.covariance()).tolist() == [measure.NAME in ("EE_D", "EE_L")]
-
-
-def test_errors_are_the_spread_over_seeds():
-    measures = [EE_D(estimator="unbiased") @ 3, EE_L(estimator="unbiased") @ 3, EE_R @ 3,
-                E(nDCG @ 3)]  # fmt: skip
-    tables = [precision(QRELS, sampled(seed=seed), measures).per_query for seed in range(60)]
-    values = np.stack([table["value"] for table in tables])
-    variances = np.stack([table["error"] for table in tables]) ** 2
-    assert variances.mean(axis=0) == pytest.approx(values.var(axis=0, ddof=1), rel=0.5)
 
 
 def test_bias_of_the_plain_estimate():

@@ -32,12 +32,12 @@ def runs(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", ["table", "csv", "json", "latex", "markdown"])
 @pytest.mark.parametrize("words", [WORDS, ("evaluate", *WORDS[1:])])
 def test_output_has_what_the_terminal_would(runs, fairtk, form, words):
-    shown = fairtk(*words, "--format", form).stdout
+    stdout = fairtk(*words, "--format", form).stdout
     result = fairtk(*words, "--format", form, "--output", "out/put.txt")
     assert result.exit_code != 0  # no such folder
     result = fairtk(*words, "--format", form, "--output", "out.txt")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert (runs / "out.txt").read_text() == shown
+    assert (runs / "out.txt").read_text() == stdout
 
 
 def test_standard_input(runs):
@@ -99,8 +99,8 @@ class TestEveryCommand:
         assert len(result.stderr.splitlines()) == 1 and "--strict" in result.stderr
 
     def test_warnings_are_listed_by_name(self, fairtk):
-        shown = fairtk("--help").stdout
-        assert all(f"\n  {name} " in shown for name in WARNINGS)
+        stdout = fairtk("--help").stdout
+        assert all(f"\n  {name} " in stdout for name in WARNINGS)
 
 
 class TestTerminal:

@@ -117,9 +117,9 @@ class TestGroup:
 
     @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "prompts"])
     def test_each_command_says_where_its_result_goes_and_how(self, fairtk, name):
-        shown = fairtk(name, "--help").stdout
-        assert "-o, --output " in shown
-        assert ("--format [table|csv|json|latex|markdown]" in shown) == (
+        stdout = fairtk(name, "--help").stdout
+        assert "-o, --output " in stdout
+        assert ("--format [table|csv|json|latex|markdown]" in stdout) == (
             name not in ("export", "report", "sample")
         )
 
@@ -129,8 +129,8 @@ class TestGroup:
     def test_a_command_like_no_other(self, fairtk):
         result = fairtk("zzzz")
         assert result.exit_code == 2
-        said = result.stderr.partition("; known: ")[2].removesuffix(" (see fairtk --help)\n")
-        assert set(COMMANDS) <= set(said.split(", "))
+        names = result.stderr.partition("; known: ")[2].removesuffix(" (see fairtk --help)\n")
+        assert set(COMMANDS) <= set(names.split(", "))
 
     def test_main(self, capsys):
         with pytest.raises(SystemExit) as caught:

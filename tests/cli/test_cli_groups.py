@@ -58,11 +58,11 @@ class TestEvaluate:
             "EE_L(groups='sex',target='relevance')@2",
             "nDCG_TREC@2 * AWRF(groups='sex',target='relevance')@2",
         ]
-        asked = ["-m", "EE_L(groups='sex')@2", "-m", "nDCG_TREC@2 * AWRF@2"]
-        text = fairtk(*words, *asked).stdout
+        measures = ["-m", "EE_L(groups='sex')@2", "-m", "nDCG_TREC@2 * AWRF@2"]
+        text = fairtk(*words, *measures).stdout
         assert all(label in text for label in labels) and "#" not in text
         assert f"Lower is better: {labels[0]}." in text
-        rows = json.loads(fairtk(*words, *asked, "--format", "json").stdout)
+        rows = json.loads(fairtk(*words, *measures, "--format", "json").stdout)
         assert [row["measure"] for row in rows] == labels
 
     def test_two_files_of_one_name(self, folder, fairtk):

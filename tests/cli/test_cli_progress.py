@@ -30,8 +30,8 @@ def test_a_bar_of_the_bytes_that_were_read(tmp_path, monkeypatch, opener, slow):
         assert len(read_run(path)) == 60_000
     finally:
         READ_PROGRESS.reset(token)
-    shown = sys.stderr.getvalue()
-    assert ("reading long.run" in shown) == ("100%" in shown) == slow
+    stderr = sys.stderr.getvalue()
+    assert ("reading long.run" in stderr) == ("100%" in stderr) == slow
 
 
 def test_a_bar_ends_with_its_line_when_reading_fails(tmp_path, monkeypatch):
@@ -40,8 +40,8 @@ def test_a_bar_ends_with_its_line_when_reading_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with (
         contextlib.suppress(ValueError),
-        progress.reading_bar(tmp_path / "x") as told,
+        progress.reading_bar(tmp_path / "x") as progress_bar,
     ):
-        told(2)
+        progress_bar(2)
         raise ValueError
     assert sys.stderr.getvalue().endswith("\n")

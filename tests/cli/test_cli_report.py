@@ -73,8 +73,8 @@ def test_results_of_a_study_lie_below_its_folder(fairtk, folders, tmp_path):
     assert found.output == "".join(f"Report: {file}\n" for file in (page, *beside))
     links = re.findall(r'<li><a href="(page[^"]*)">([^<]*)</a>', page.read_text(encoding="utf-8"))
     assert links == [("page-place.html", "place"), ("page-two%20words.html", "two words")]
-    said = beside[0].read_text(encoding="utf-8")
-    assert '<a href="page.html">pages</a>' in said and 'aria-current="page">place<' in said
+    text = beside[0].read_text(encoding="utf-8")
+    assert '<a href="page.html">pages</a>' in text and 'aria-current="page">place<' in text
     found = fairtk("report", tmp_path / "study", "-o", "-")
     assert found.exit_code == 2 and "got 3;" in found.output
 

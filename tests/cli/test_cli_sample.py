@@ -83,8 +83,8 @@ def test_standard_input_is_read(dense, fairtk):
 )
 def test_a_swapped_pair_is_said(folder, fairtk, words):
     more = ["fair.run"] if words[0] == "sensitivity" else []
-    said = error(fairtk(words[0], "plain.run", "qrels.txt", *more, *words[1:]))
-    assert said.startswith("plain.run:1: ") and said.endswith("qrels come first")
+    message = error(fairtk(words[0], "plain.run", "qrels.txt", *more, *words[1:]))
+    assert message.startswith("plain.run:1: ") and message.endswith("qrels come first")
 
 
 def test_the_doctor_says_a_swapped_pair(folder, fairtk):

@@ -88,8 +88,8 @@ def test_documents_of_rankings_without_defined_credit_alone_are_not_there():
     )
     owners = pd.concat([OWNERS, pd.DataFrame({"docno": ["x"], "group": ["X"]})])
     assert "X" not in by_name(providers(QRELS, credit, owners, cutoff=1)).index
-    shown = providers(QRELS, credit.assign(credit=[3.0, 1.0, 2.0, 0.0]), owners, cutoff=1)
-    assert by_name(shown)["exposure"]["X"] == 0
+    table = providers(QRELS, credit.assign(credit=[3.0, 1.0, 2.0, 0.0]), owners, cutoff=1)
+    assert by_name(table)["exposure"]["X"] == 0
     for frame, n in ((credit, 3), (credit.assign(credit=[3.0, 1.0, 2.0, 0.0]), 4)):  # a, b, c; x
         labels, square = QRELS[QRELS["qid"] == "1"], AE_D.calc_aggregate
         floor = (square(labels, frame) - 1 / n) / (1 - 1 / n)

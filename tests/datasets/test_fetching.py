@@ -41,8 +41,8 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         server = self.server
-        asked = self.headers.get("Range")
-        server.log.append((self.path, asked))
+        byte_range = self.headers.get("Range")
+        server.log.append((self.path, byte_range))
         if server.status:
             self.send_error(server.status.pop(0))
             return
@@ -52,8 +52,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         start = 0
         same = self.headers.get("If-Range") in (None, server.tag)
-        if asked and server.ranges and same:
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
+        if byte_range and server.ranges and same:
+            start = int(byte_range.removeprefix("bytes=").rstrip("-"))
             if start >= len(content):
                 self.send_response(416)
                 self.send_header("Content-Range", f"bytes */{len(content)}")

@@ -111,10 +111,10 @@ def test_places_of_the_machine_are_not_told(pages):
 
 def test_commands_can_be_copied():
     text = (SITE / "cli.html").read_text(encoding="utf-8")
-    shown = html.unescape(re.sub(r"<[^>]*>", "", text))
-    assert "fairtk compare qrels.txt *.run -m EE_R@5 --test" in shown
-    assert "Treat warnings as errors (fairtk --help lists them)" in shown
-    assert "mailto:" not in text and "`" not in shown
+    text_of_page = html.unescape(re.sub(r"<[^>]*>", "", text))
+    assert "fairtk compare qrels.txt *.run -m EE_R@5 --test" in text_of_page
+    assert "Treat warnings as errors (fairtk --help lists them)" in text_of_page
+    assert "mailto:" not in text and "`" not in text_of_page
 
 
 def test_no_marks_of_the_sources_are_left(pages):

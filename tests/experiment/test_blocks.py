@@ -16,10 +16,10 @@ MEASURES = [EE_R @ 3, EE_D @ 3, E(nDCG @ 5), E(EE_D @ 2)]
 
 
 def measured(systems, topics, qrels, save_dir=None):
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         results = fairtk.Experiment(systems, topics, qrels, MEASURES, save_dir=save_dir)
-    return results, sorted((w.category.__name__, str(w.message)) for w in heard)
+    return results, sorted((w.category.__name__, str(w.message)) for w in records)
 
 
 def systems():

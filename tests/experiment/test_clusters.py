@@ -256,8 +256,8 @@ def test_it_waits_for_a_first_worker(cluster, data, monkeypatch, capfd):
     expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, ["nDCG@3"])
     assert everything(found) == everything(expected)
     texts.append(capfd.readouterr().err)
-    said = [line for line in "".join(texts).splitlines() if "no workers" in line]
-    assert said == [f"the Dask scheduler at {cluster.address} has no workers: waiting for one"]
+    lines = [line for line in "".join(texts).splitlines() if "no workers" in line]
+    assert lines == [f"the Dask scheduler at {cluster.address} has no workers: waiting for one"]
 
 
 @pytest.mark.nightly

@@ -156,10 +156,10 @@ def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
     by_query = fairtk.ByGroup(P @ 2, Groups.from_frame(askers, name="askers"), by="query")
     results = fairtk.evaluate(QRELS, RUNS, [by_query, P @ 2])
     name = results.measures[0]
-    said = "cannot be tested over queries, because it compares groups of queries"
-    with pytest.warns(UndefinedWarning, match=said):
+    reason = "cannot be tested over queries, because it compares groups of queries"
+    with pytest.warns(UndefinedWarning, match=reason):
         own = results.compare("worst", margin=0.1)
-    with pytest.warns(UndefinedWarning, match=said):
+    with pytest.warns(UndefinedWarning, match=reason):
         compared = fairtk.compare(QRELS, RUNS, [by_query, P @ 2], baseline="worst").table
     for table in (own, compared):
         table = table[table["measure"] == name]

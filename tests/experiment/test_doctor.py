@@ -234,9 +234,9 @@ def test_a_target_out_of_reach(tmp_path, qrels):
 
 
 def test_the_least_divergence_from_what_can_be_filled():
-    lost = np.array([0.0, 0.3, 1.0])
+    shares_missing = np.array([0.0, 0.3, 1.0])
     expected = [0.0, jensenshannon([1.0, 0.0], [0.7, 0.3]) ** 2, math.log(2)]
-    assert divergence_at_best(lost) == pytest.approx(expected, abs=1e-12)
+    assert divergence_at_best(shares_missing) == pytest.approx(expected, abs=1e-12)
     generator = np.random.default_rng(1)
     target = np.array([0.2, 0.5, 0.3])
     for shares in generator.dirichlet([1, 1], 200):

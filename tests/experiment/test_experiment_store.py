@@ -155,7 +155,7 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
     found = []
     for labels in (without, without, qrels):
         calls = []
-        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as heard:
+        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             patch.setattr(
                 "fairtk.experiment.values.evaluate_run",
@@ -164,7 +164,7 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
             results = fairtk.Experiment(
                 {"a": system(), "b": system(alpha=2)}, topics, labels, [EE_R @ 3], save_dir=tmp_path
             )
-        found.append((len(calls), [str(w.message) for w in heard], tables(results)))
+        found.append((len(calls), [str(w.message) for w in records], tables(results)))
     (first, said, values), (again, said_again, same), (other, nothing, _) = found
     assert (first, again, other) == (2, 0, 2)
     assert len(said) == 2
@@ -347,11 +347,11 @@ def test_an_interrupt_keeps_what_was_committed(tmp_path, executor):
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=300)
+            _, stderr = process.communicate(timeout=300)
         finally:
             process.kill()
     assert process.returncode != 0
-    assert "KeyboardInterrupt" in said
+    assert "KeyboardInterrupt" in stderr
     assert committed(tmp_path) == 3
 
 

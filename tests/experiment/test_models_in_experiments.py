@@ -42,17 +42,17 @@ def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, ex
     with serving(lambda prompt, count: f" an answer of {len(prompt)} ") as server:
         run = {"executor": executor, "batch_size": 2}
         found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
-        asked = [prompt for prompt, *_ in server.requests]
-        assert len(asked) == len(set(asked)) > 5
+        prompts = [prompt for prompt, *_ in server.requests]
+        assert len(prompts) == len(set(prompts)) > 5
         again = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
-        assert len(server.requests) == len(asked)
+        assert len(server.requests) == len(prompts)
         with Ledger(tmp_path / FILE) as ledger:
-            assert len(ledger) == len(asked)
+            assert len(ledger) == len(prompts)
             # whoever asks: the same call through the ledger is not paid for
             Generator(ledger.wrap(model(server)), prompt="rag", cutoff=2).transform(
                 Retriever().transform(TOPICS)
             )
-        assert len(server.requests) == len(asked)
+        assert len(server.requests) == len(prompts)
     for name in found.systems:
         assert found.answers(name).equals(again.answers(name))
         assert found.answers(name)["qanswer"].str.startswith("an answer of").all()

@@ -52,13 +52,13 @@ def test_a_wrapped_stage_leaves_its_own(data, tmp_path):
 def test_failed_queries_have_notes_that_give_way_with_the_failure(data, tmp_path):
     topics, _ = data
     log = tmp_path / "log"
-    lost = topics["qid"].iloc[0]
+    qid = topics["qid"].iloc[0]
     with pytest.warns(UserWarning, match="no result today"):
-        results = fairtk.Experiment({"a": pipeline([lost], log)}, topics, save_dir=tmp_path)
+        results = fairtk.Experiment({"a": pipeline([qid], log)}, topics, save_dir=tmp_path)
     assert results.failures["error"].tolist() == ["no result today"]
     assert results.notes("a")["qid"].tolist() == topics["qid"].tolist()
     again = fairtk.Experiment({"a": pipeline([], log, 0.5)}, topics, save_dir=tmp_path)
-    assert log.read_text().split().count(lost) == 2
+    assert log.read_text().split().count(qid) == 2
     seconds = [note["seconds"] for note in again.notes("a")["note"]]
     assert seconds == [0.5] + [0.25] * (len(topics) - 1)
 

@@ -61,8 +61,8 @@ def without_libraries(description):
     if isinstance(description, str):
         return description.replace(str(Path(fairtk.__file__).parent), "fairtk")
     if isinstance(description, dict):
-        kept = {k: v for k, v in description.items() if k != "libraries"}
-        return {k: without_libraries(v) for k, v in kept.items()}
+        subset = {k: v for k, v in description.items() if k != "libraries"}
+        return {k: without_libraries(v) for k, v in subset.items()}
     if isinstance(description, list):
         return [without_libraries(item) for item in description]
     return description

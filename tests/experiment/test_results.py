@@ -13,10 +13,8 @@ import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler
 from fairtk.errors import NotFoundError, ParameterError, StoreError
 from fairtk.statistics import (
-    correct_p_values,
     equivalence_test,
     non_inferiority_test,
-    paired_test,
     queries_needed,
 )
 
@@ -34,25 +32,6 @@ def results(data):
         return fairtk.Experiment(
             systems, topics, labels, [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)], baseline=0
         )
-
-
-def test_compare_is_a_paired_test_per_measure(results):
-    table = results.compare(test="wilcoxon", correction="bonferroni")
-    assert len(table) == 9
-    values = results.per_query[results.per_query["measure"] == "EE_D@3"]
-    by_system = values.pivot(index="qid", columns="system", values="value")
-    rows = table[table["measure"] == "EE_D@3"].set_index("system")
-    expected = [
-        paired_test(by_system[name], by_system["a_b & <i>"], "wilcoxon") for name in rows.index[1:]
-    ]
-    assert rows["p"].tolist()[1:] == [one.p for one in expected]
-    assert rows["difference"].tolist()[1:] == [one.difference for one in expected]
-    corrected = correct_p_values(rows["p"].to_numpy(), "bonferroni")
-    np.testing.assert_array_equal(rows["p_corrected"].to_numpy(), corrected)
-    assert np.isnan(rows["p"].iloc[0])  # the baseline's own row
-    undefined = table.set_index(["measure", "system"])["undefined"]
-    assert undefined["EE_R@3"].tolist() == [1, 1, 1]
-    assert undefined["EE_D@3"].tolist() == [0, 0, 0]
 
 
 def test_margins_are_tests_in_the_direction_of_the_measure(results):

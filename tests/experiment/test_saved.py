@@ -122,8 +122,8 @@ def _a_folder(place):
     "damage", [_swapped_rankings, _without_notes, _without_a_manifest, _deep, _a_folder]
 )
 def test_what_was_changed_is_refused(copy, damage):
-    said = damage(copy)
-    with pytest.raises(FormatError, match=said) as caught:
+    message = damage(copy)
+    with pytest.raises(FormatError, match=message) as caught:
         open_results(copy)
     assert "\n" not in str(caught.value)
 

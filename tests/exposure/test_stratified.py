@@ -105,24 +105,6 @@ def test_ties_behind_a_heavy_document_are_shared_evenly():
     assert (found[:, 1] == 1).sum() == 500  # strata: half, to the digit
 
 
-@pytest.mark.parametrize("alpha", [0, 2, 4])
-def test_means_vary_less(alpha):
-    generator = np.random.default_rng(5)
-    gaps = gaps_of(generator.normal(size=40), alpha)
-    useful = np.arange(40) % 4 == 1
-    spread = {}
-    for method in ("independent", "stratified"):
-        values = []
-        for key in range(150):
-            top = drawn(gaps, 100, 5, key=str(key), method=method)
-            exposure = np.bincount(top.ravel(), minlength=40) / 100
-            values.append([(exposure**2).sum(), exposure[useful].sum(), useful[top].any(1).mean()])
-        spread[method] = np.var(values, axis=0)
-    less, usual = spread["stratified"], spread["independent"]
-    assert less[0] < 0.5 * usual[0]  # EE-D
-    assert (less <= usual).all()  # EE-R, and a utility that looks at the set
-
-
 def test_an_empty_query_and_no_samples():
     stream = Stream(1)
     stream.open("q")

@@ -103,8 +103,8 @@ def test_sampled_runs_say_it_once():
 def test_functions_say_it_once_per_run():
     qrels, run = frames(20)
     for measure in ("nDCG@5", "EE_R@1"):
-        said = warnings_of(lambda m=measure: evaluate(qrels, {"one": run, "two": run}, m))
-        assert [text.partition(":")[0] for text in said] == ["one", "two"]
+        messages = warnings_of(lambda m=measure: evaluate(qrels, {"one": run, "two": run}, m))
+        assert [text.partition(":")[0] for text in messages] == ["one", "two"]
     topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
     system = pt.Transformer.from_df(run)
     assert len(warnings_of(lambda: Experiment([system], topics, qrels, [nDCG @ 5]))) == 1

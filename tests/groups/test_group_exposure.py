@@ -17,11 +17,11 @@ def test_exposure_by_hand():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "dx", "d2"], "score": [3.0, 2.0, 1.0]})
     rankings = Run(run, "test")
     third = 1 / np.log2(3)
-    shown = document_attention(rankings, TREC().weights(rankings.position))
+    attention = document_attention(rankings, TREC().weights(rankings.position))
     members = groups.memberships(rankings.docnos)
-    exposure = group_exposure(shown, members)
+    exposure = group_exposure(attention, members)
     assert exposure.dense()[0] == pytest.approx([1 + third / 2, third / 2])
-    assert shown @ groups.unknown_shares(rankings.docnos) == pytest.approx([1])
+    assert attention @ groups.unknown_shares(rankings.docnos) == pytest.approx([1])
     disparity, relevance, loss = loss_parts(
         exposure, Target.uniform(groups).for_qids(["q"]), 2 + third
     )
@@ -53,8 +53,8 @@ def test_samples_are_averaged_or_kept_apart():
 def test_what_gets_no_attention_is_left_out():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "d2"], "score": [2.0, 1.0]})
     rankings = Run(run, "test")
-    shown = document_attention(rankings, np.array([1.0, 0.0]))
-    assert shown.nnz == 1
+    attention = document_attention(rankings, np.array([1.0, 0.0]))
+    assert attention.nnz == 1
     groups = small_groups(["d2"], "m")
-    exposure = group_exposure(shown, groups.memberships(rankings.docnos))
+    exposure = group_exposure(attention, groups.memberships(rankings.docnos))
     assert exposure.total().tolist() == [0]

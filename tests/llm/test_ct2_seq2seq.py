@@ -62,15 +62,15 @@ def test_scores_that_differ_are_refused(t5_folder, cache):
     CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
     (probe,) = cache.glob(f"{digest}-*/probe.json")
-    kept = probe.read_text()
-    found = json.loads(kept)
+    content = probe.read_text()
+    found = json.loads(content)
     found["scores"][0] -= 0.1
     probe.write_text(json.dumps(found))
     try:
         with pytest.raises(ModelError, match="0.*1"):
             CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
     finally:
-        probe.write_text(kept)
+        probe.write_text(content)
 
 
 def test_the_probe_notices_scaled_logits(t5_folder, tmp_path, monkeypatch):
@@ -134,5 +134,5 @@ def test_models_that_cannot_be_converted_are_said(llama_folder):
 
 
 def test_an_experiment_knows_the_version(t5_folder):
-    shown = json.dumps(describe_stage(Generator(CTranslate2Seq2Seq(str(t5_folder)))), default=str)
-    assert "CTranslate2Seq2Seq" in shown and "ctranslate2" in shown
+    text = json.dumps(describe_stage(Generator(CTranslate2Seq2Seq(str(t5_folder)))), default=str)
+    assert "CTranslate2Seq2Seq" in text and "ctranslate2" in text

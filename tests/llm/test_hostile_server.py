@@ -219,12 +219,12 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
                 texts.append(outcome.finish)
         except LLMError as error:
             came, words = END, str(error)
-        kept = len(ledger)
+        n_answers = len(ledger)
     assert came == expected, words
     if mode in ENDLESS:
         assert mode not in server.ended  # nobody waits for what does not come
-    assert kept == (came in (ANSWER, UNREADABLE))
-    if kept:
+    assert n_answers == (came in (ANSWER, UNREADABLE))
+    if n_answers:
         with Ledger(path, offline=True) as ledger:
             assert ledger.wrap(llm).complete(call)[0].text == outcome.text
     else:

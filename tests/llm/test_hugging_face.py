@@ -181,15 +181,15 @@ def test_settings_travel_without_the_model(t5_folder):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"num_beams": 0}, "num_beams"),
-        ({"batch_tokens": True}, "batch_tokens"),
-        ({"dtype": "float23"}, "'float32'.*'float23'"),
+        {"num_beams": 0},
+        {"batch_tokens": True},
+        {"dtype": "float23"},
     ],
 )
-def test_settings_are_checked_at_once(options, message):
-    with pytest.raises(ParameterError, match=message):
+def test_settings_are_checked_at_once(options):
+    with pytest.raises(ParameterError, match=rf"\b{[*options][-1]}\b"):
         HuggingFaceSeq2Seq("anything", **options)
 
 

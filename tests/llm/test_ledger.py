@@ -209,7 +209,7 @@ def test_a_budget_without_counts_says_why_it_ends(tmp_path):
 
     # 100 tokens at 10 per million are 0.001 for each call, whatever it took
     with Ledger(tmp_path / "l", max_cost=0.0025, prices={"silent": (0.0, 10.0)}) as ledger:
-        asked = [Chat((Message("user", str(number)),)) for number in range(5)]
+        calls = [Chat((Message("user", str(number)),)) for number in range(5)]
         with pytest.raises(BudgetError):
-            ledger.wrap(Silent()).complete(asked)
+            ledger.wrap(Silent()).complete(calls)
         assert len(ledger) == 2 and ledger.spent.price == pytest.approx(0.002)

@@ -50,10 +50,10 @@ def test_four_processes_begin_one_ledger(tmp_path, times):
     ]
     for process in processes:
         process.start()
-    said = [out.get(timeout=900) for _ in range(PROCESSES * times)]
+    outputs = [out.get(timeout=900) for _ in range(PROCESSES * times)]
     for process in processes:
         process.join()
-    assert set(said) == {""}
+    assert set(outputs) == {""}
     keys = [f"{i}-{row}" for i in range(PROCESSES) for row in range(ROWS)]
     for place in range(times):
         with Ledger(tmp_path / str(place)) as ledger:
@@ -177,18 +177,18 @@ def test_a_process_that_was_suspended_continues_with_the_stored_answers(tmp_path
 
 @pytest.mark.slow
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
-    told = threading.Event()
+    event = threading.Event()
 
     def rule(prompt, _):
         if prompt != "a":  # two calls are under way, and no other can begin
-            told.wait(600)
+            event.wait(600)
         return prompt.upper()
 
     with serving(rule) as server:
         process = asking(tmp_path / "l", server)
         wait_until(lambda: len(server.requests) == 3)
         process.send_signal(signal.SIGINT)
-        told.set()
+        event.set()
         _, err = process.communicate(timeout=600)
         assert process.returncode != 0 and "KeyboardInterrupt" in err
         with closing(sqlite3.connect(tmp_path / "l")) as database:

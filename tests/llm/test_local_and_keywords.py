@@ -56,12 +56,12 @@ def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):
     warm = greedy.at_temperature(1.5)
     assert warm.backend is backend and greedy.at_temperature(0.0) is greedy  # loaded once
     assert "temperature" not in greedy.parameters() and warm.parameters()["temperature"] == 1.5
-    asked = chats("a small question", "another, larger question", "a third one")
-    first = [found.text for found in warm.complete(asked)]
-    assert first == [found.text for found in LocalChat(backend, 1.5).complete(asked)]
-    assert first != [found.text for found in LocalChat(backend, 1.5, seed=7).complete(asked)]
+    prompts = chats("a small question", "another, larger question", "a third one")
+    first = [found.text for found in warm.complete(prompts)]
+    assert first == [found.text for found in LocalChat(backend, 1.5).complete(prompts)]
+    assert first != [found.text for found in LocalChat(backend, 1.5, seed=7).complete(prompts)]
     with Ledger(tmp_path / "l") as ledger:
-        outcomes = ledger.wrap(warm).outcomes(asked)
+        outcomes = ledger.wrap(warm).outcomes(prompts)
         next(outcomes)
         assert len(ledger) == 1  # kept before the next batch is generated
         outcomes.close()
@@ -96,8 +96,8 @@ def test_keyword_refiner_refines_any_query_with_a_word(query, group):
     terms = KeywordRefiner().table[group]
     refined = parse_completion(answer, before=query)
     assert set(refined.lower().split()) & {term.lower() for term in terms}
-    kept = {word.lower() for word in words(query.replace("_", " "))}
-    assert kept <= set(refined.lower().split())
+    query_words = {word.lower() for word in words(query.replace("_", " "))}
+    assert query_words <= set(refined.lower().split())
 
 
 def test_keyword_refiner_settings(tmp_path):

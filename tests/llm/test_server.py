@@ -178,27 +178,27 @@ def test_dead_server_is_named():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"base_url": "http://me:secret@h/v1"}, "must not contain"),
-        ({"base_url": "http://h/v1?key=1"}, "must not contain"),
-        ({"temperature": -1}, "temperature"),
-        ({"timeout": float("nan")}, "timeout"),
-        ({"concurrency": 0}, "concurrency"),
-        ({"max_tokens": 1.5}, "max_tokens"),
-        ({"model": " "}, "model"),
-        ({"max_completion_tokens": 0}, "max_completion_tokens"),
-        ({"reasoning_effort": 3}, "reasoning_effort"),
-        ({"extra_body": [1]}, "extra_body"),
-        ({"extra_body": {"x": float("nan")}}, "extra_body"),
-        ({"extra_body": {"model": "other"}}, "'model'"),
-        ({"endpoint": "responses"}, "'responses'"),
-        ({"endpoint": "completions", "max_completion_tokens": 9}, "use max_tokens"),
-        ({"endpoint": "completions", "reasoning_effort": "low"}, "use max_tokens"),
+        {"base_url": "http://me:secret@h/v1"},
+        {"base_url": "http://h/v1?key=1"},
+        {"temperature": -1},
+        {"timeout": float("nan")},
+        {"concurrency": 0},
+        {"max_tokens": 1.5},
+        {"model": " "},
+        {"max_completion_tokens": 0},
+        {"reasoning_effort": 3},
+        {"extra_body": [1]},
+        {"extra_body": {"x": float("nan")}},
+        {"extra_body": {"model": "other"}},
+        {"endpoint": "responses"},
+        {"endpoint": "completions", "max_completion_tokens": 9},
+        {"endpoint": "completions", "reasoning_effort": "low"},
     ],
 )
-def test_bad_settings(options, message):
-    with pytest.raises(ParameterError, match=message) as caught:
+def test_bad_settings(options):
+    with pytest.raises(ParameterError, match=rf"\b{[*options][-1]}\b") as caught:
         OpenAICompatible(**({"model": "toy"} | options))
     assert "secret" not in str(caught.value)
 
@@ -248,9 +248,9 @@ def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path
     rule = strict(("max_tokens", error(400, NAMED)))
     with serving(rule) as server, Ledger(tmp_path / "ledger") as ledger:
         llm = client(server, seed=7)
-        with pytest.warns(DataWarning, match="'toy'") as told:
+        with pytest.warns(DataWarning, match="'toy'") as records:
             found = ledger.wrap(llm).complete(chats("a", "b", "c"))
-        assert len(told) == 1
+        assert len(records) == 1
         assert [c.text for c in found] == ["a ok", "b ok", "c ok"]
         last = {k: v for k, v in server.requests[-1][1].items() if k not in ("model", "messages")}
         assert last == {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}

@@ -75,12 +75,12 @@ def test_a_server_that_dies_half_way_is_left_out(tmp_path, monkeypatch):
     def dying(prompt, _):
         return {"drop": True} if next(count) >= 15 else {"text": prompt, "sleep": 0.01}
 
-    asked = chats(*map(str, range(200)))
+    prompts = chats(*map(str, range(200)))
     with (
         two(lambda prompt, _: {"text": prompt, "sleep": 0.01}, dying) as (_, other, urls),
         Ledger(tmp_path / "ledger", max_calls=200) as ledger,
     ):
-        found = ledger.wrap(client(urls, concurrency=16)).complete(asked)
+        found = ledger.wrap(client(urls, concurrency=16)).complete(prompts)
         assert ledger.spent.calls == len(ledger) == 200
     assert [one.text for one in found] == [str(number) for number in range(200)]
     # 15 answers, and at most 16 calls that were under way
@@ -135,10 +135,10 @@ def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason):
         llm = client(urls, concurrency=4)
         with pytest.warns(
             DataWarning, match=f"{other.url}.*the other servers are used instead"
-        ) as told:
+        ) as records:
             outcomes = llm.complete(chats(*map(str, range(40))))
         assert [one.text for one in outcomes] == list(map(str, range(40)))
-        assert len(told) == 1 and len(other.requests) <= 4  # those that started together
+        assert len(records) == 1 and len(other.requests) <= 4  # those that started together
     with (
         two(lambda *_: reply) as (_, _, urls),
         warnings.catch_warnings(),
@@ -311,13 +311,13 @@ def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
             noticed.wait(300)
         return prompt
 
-    asked = chats(*map(str, range(20)))
+    prompts = chats(*map(str, range(20)))
     with serving(rule) as server, Ledger(tmp_path / "ledger") as ledger:
         llm = ledger.wrap(client(server.url, concurrency=4))
         with pytest.raises(KeyboardInterrupt):
-            llm.complete(asked)
+            llm.complete(prompts)
         assert len(server.requests) == len(ledger) == 9
-        assert [one.text for one in llm.complete(asked)] == list(map(str, range(20)))
+        assert [one.text for one in llm.complete(prompts)] == list(map(str, range(20)))
         assert len(server.requests) == 20  # each once
 
 
@@ -383,14 +383,14 @@ def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
             together.wait()
         return prompt
 
-    asked = chats(*map(str, range(n + 2 * some)))
+    prompts = chats(*map(str, range(n + 2 * some)))
     with serving(rule) as server, Ledger(tmp_path / "l", max_calls=n + some) as ledger:
         llm = ledger.wrap(client(server.url, concurrency=n))
         with pytest.raises(BudgetError, match=f"max_calls={n + some}"):
-            llm.complete(asked)
+            llm.complete(prompts)
         assert ledger.spent.calls == len(ledger) == len(server.requests) == n + some
         assert server.most_running == n
     with serving(lambda prompt, _: prompt) as server, Ledger(tmp_path / "l") as ledger:
-        found = ledger.wrap(client(server.url, concurrency=n)).complete(asked)
+        found = ledger.wrap(client(server.url, concurrency=n)).complete(prompts)
         assert [one.text for one in found] == list(map(str, range(n + 2 * some)))
         assert len(server.requests) == some

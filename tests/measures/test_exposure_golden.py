@@ -113,8 +113,8 @@ def test_plain_browsing_models_need_no_variant():
             continue
         qrels, run = qrels_of({d: g for d, _, g in case["qrels"]}), run_of(case["rankings"])
         options = expeval(case)
-        kept = {k: v for k, v in options.items() if k in ("browsing", "graded")}
-        measures = [m(normalize=False, **kept) for m in (EE_D, EE_R, EE_L)]
+        subset = {k: v for k, v in options.items() if k in ("browsing", "graded")}
+        measures = [m(normalize=False, **subset) for m in (EE_D, EE_R, EE_L)]
         got = calc_aggregate(measures, qrels, run)
         for measure, key in zip(measures, ("EE-D", "EE-R", "EE-L"), strict=True):
             assert close(got[measure], case["individual"]["raw"][key]), (case["id"], key)

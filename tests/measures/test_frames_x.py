@@ -155,14 +155,14 @@ def test_both_experiments(tmp_path):
     measures = [EE_D @ 5, EE_R @ 5, EE_L @ 5]
     theirs = pt.Experiment(list(systems.values()), TOPICS, QRELS, measures, names=list(systems))
     named = {n: PlackettLuceExposure(a) for n, a in zip(systems, (0, 2, 8), strict=True)}
-    kept = fairtk.Experiment(
+    results = fairtk.Experiment(
         {name: fairtk.identified(pt.Transformer.from_df(RUN), "run") >> one
          for name, one in named.items()},
         TOPICS, QRELS, measures, save_dir=tmp_path / "kept",
     )  # fmt: skip
     for measure in measures:
         label = str(measure)
-        assert kept.means[label].tolist() == pytest.approx(theirs[label].tolist(), abs=1e-12)
+        assert results.means[label].tolist() == pytest.approx(theirs[label].tolist(), abs=1e-12)
     # alpha 0: each of 12 documents has 5/12, so EE_D = 12 (5/12)^2 / 5 = 5/12
-    assert kept.means["EE_D@5"].iloc[0] == pytest.approx(5 / 12)
-    assert kept.per_sample.empty
+    assert results.means["EE_D@5"].iloc[0] == pytest.approx(5 / 12)
+    assert results.per_sample.empty

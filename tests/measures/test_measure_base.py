@@ -67,16 +67,16 @@ def test_parameters_may_be_declared_as_in_ir_measures():
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    "params",
     [
-        ({"weight": "x"}, "Declared: weight must be of type int or float, got 'x'"),
-        ({"kind": "c"}, "Declared: kind must be one of 'a', 'b', got 'c'"),
-        ({"cutoff": 0}, "Declared: cutoff must be an integer of at least 1, got 0"),
-        ({"rel": True}, "Declared: rel must be of type int, got True"),
+        {"weight": "x"},
+        {"kind": "c"},
+        {"cutoff": 0},
+        {"rel": True},
     ],
 )
-def test_parameters_of_ir_measures_are_checked(params, message):
-    with pytest.raises(ParameterError, match=message):
+def test_parameters_of_ir_measures_are_checked(params):
+    with pytest.raises(ParameterError, match=rf"\b{[*params][-1]}\b"):
         Declared(**params)
 
 

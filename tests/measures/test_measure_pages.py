@@ -34,9 +34,9 @@ class TestPage:
         )
         test = doctest.DocTestParser().get_doctest(text, {}, measure.NAME, None, 0)
         assert len(test.examples) >= 4 and test.examples[-1].want
-        said = []
-        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
-        assert said == []
+        texts = []
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=texts.append)
+        assert texts == []
 
     def test_related_measures_exist(self, measure):
         names = re.findall(r"`(\w+)`", page_of(measure).sections["Related"])

@@ -7,14 +7,12 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_measures import AP, RR, P, ScoredDoc, nDCG
+from ir_measures import AP, RR, P, nDCG
 from small_frames import small_groups
 
 from fairtk import EE_D, EE_R, E
 from fairtk.errors import DuplicateError, InputError
-from fairtk.frames import Run
 from fairtk.measures import ByGroup
-from fairtk.measures.provider import refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})
@@ -118,15 +116,6 @@ def test_a_trec_file_that_ir_measures_reads():
             ir_measures.calc_aggregate([measure], THEIRS, ir_measures.read_trec_run(text))
 
 
-def test_a_second_run_of_an_experiment_that_lost_the_column(tmp_path):
-    options = {"names": ["s"], "save_dir": str(tmp_path), "save_mode": "reuse"}
-    experiment = [system(SAMPLED)], TOPICS, QRELS
-    pt.Experiment(*experiment, [E(nDCG @ 2)], **options)
-    for measure in (E(nDCG @ 2), nDCG @ 2):
-        with pytest.raises(InputError, match=SAVED):
-            pt.Experiment(*experiment, [measure], **options)
-
-
 def test_measures_that_know_samples():
     counted = ir_measures.define_byquery(
         lambda qrels, run: run["sample"].nunique(), run_inputs=["query_id", "sample"], name="Count"
@@ -136,22 +125,6 @@ def test_measures_that_know_samples():
     unaware = ir_measures.define_byquery(lambda qrels, run: len(run), name="Rows")
     with pytest.raises(InputError, match=r"E\(Rows\)"):
         ir_measures.calc_aggregate([unaware], THEIRS, theirs(SAMPLED))
-
-
-def test_rows_with_samples_that_do_not_overlap():
-    def refuse(measures, run):
-        refuse_samples(measures, Run(run, "run", either=True))
-
-    rows = list(theirs(CUT)[["query_id", "doc_id", "score", "sample"]].itertuples(index=False))
-    with pytest.raises(InputError, match="column 'sample'"):
-        refuse([AP], rows)
-    docs = [ScoredDoc("q", "a", 1.0), ScoredDoc("r", "a", 1.0), ScoredDoc("q", "b", 0.5)]
-    refuse([AP], docs)
-    with pytest.raises(InputError, match="duplicate document"):
-        refuse([AP], [*docs, ScoredDoc("r", "a", 0.0)])
-    refuse([AP], [])
-    refuse([AP], {"q": {"a": 1.0}})
-    refuse([E(AP), EE_D], SAMPLED)
 
 
 @given(st.permutations(range(8)), st.booleans())

@@ -165,8 +165,8 @@ def test_the_builtins_are_a_plugin_like_any_other():
 
 
 def test_a_listener_hears_everything(unloaded):
-    heard = []
-    unloaded.registries["fairtk_measures"].listener = lambda *said: heard.append(said)
+    events = []
+    unloaded.registries["fairtk_measures"].listener = lambda *said: events.append(said)
 
     class Toy:
         @hookimpl
@@ -176,7 +176,7 @@ def test_a_listener_hears_everything(unloaded):
     toy = Toy()
     unloaded.register(toy, "fairtk-toy")
     unloaded.unregister(toy)
-    assert heard == [("ToyShare", Share()), ("ToyShare", None)]
+    assert events == [("ToyShare", Share()), ("ToyShare", None)]
 
 
 # What is refused, and leaves nothing behind ------------------------------------------------------

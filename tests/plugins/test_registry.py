@@ -73,14 +73,14 @@ def test_a_name_is_given_once(fruits):
 
 
 def test_a_plugin_takes_back_what_is_its_own(fruits):
-    heard = []
-    fruits.listener = lambda name, value: heard.append((name, value))
+    events = []
+    fruits.listener = lambda name, value: events.append((name, value))
     plum = UtilitySpec("plum", "x", "")
     fruits.add(plum, "balcony 2.0")
     fruits.discard("balcony 2.0")
     fruits.discard("never there")
     assert fruits.names() == ["Cherry", "apple", "pear"]
-    assert heard == [("plum", plum), ("plum", None)]
+    assert events == [("plum", plum), ("plum", None)]
 
 
 def test_before_use_comes_first():

@@ -11,18 +11,6 @@ from fairtk.statistics import correct_p_values
 TESTED = [method for method in CORRECTIONS if method != "none"]
 
 
-def test_by_hand():
-    p = [np.nan, 0.01, 0.04, 0.03]
-    # three tests: 3 * 0.01; 2 * 0.03; then 0.04 must not fall below that
-    assert correct_p_values(p, "holm")[1:] == pytest.approx([0.03, 0.06, 0.06])
-    assert correct_p_values(p, "bonferroni")[1:] == pytest.approx([0.03, 0.12, 0.09])
-    # 0.03 * 3 / 2 = 0.045 must not exceed 0.04 * 3 / 3
-    assert correct_p_values(p, "fdr_bh")[1:] == pytest.approx([0.03, 0.04, 0.04])
-    assert (
-        correct_p_values(p, None)[1:].tolist() == correct_p_values(p, "none")[1:].tolist() == p[1:]
-    )
-
-
 @pytest.mark.parametrize("method", CORRECTIONS)
 def test_what_was_not_tested_does_not_count(method):
     assert np.isnan(correct_p_values([np.nan, 0.5], method)[0])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.report.statistics import TESTS, cohens_dz, sign_flip_means
+from fairtk.report.statistics import TESTS, sign_flip_means
 from fairtk.statistics import paired_test
 
 GENERATOR = np.random.default_rng(11)
@@ -28,24 +28,7 @@ def test_t_is_scipys():
     assert found.note == ""
 
 
-def test_t_by_hand():
-    # differences 1, 2, 3: mean 2, deviation 1, so t = 2 sqrt(3) with 2 degrees of freedom, whose
-    # distribution function is 1/2 + t / (2 sqrt(2 + t^2)): p = 1 - t / sqrt(2 + t^2)
-    statistic = 2 * math.sqrt(3)
-    found = paired_test([3, 4, 5], [2, 2, 2])
-    assert found.p == pytest.approx(1 - statistic / math.sqrt(2 + statistic**2))
-    assert found.effect == pytest.approx(2)
-
-
-def test_wilcoxon_by_hand():
-    # signed ranks +1 +2 -3 +4: the negative ones sum to 3. Of 16 signs, those with a sum of at most
-    # 3 are {}, {1}, {2}, {3}, {1, 2}: two-sided 2 * 5 / 16
-    assert paired_test([1, 2, -3, 4], [0, 0, 0, 0], "wilcoxon").p == pytest.approx(0.625)
-    assert paired_test([1, 2, -3, 4, 7], [0, 0, 0, 0, 7], "wilcoxon").p == pytest.approx(0.625)
-
-
-def test_wilcoxon_is_scipys():
-    assert paired_test(X, Y, "wilcoxon").p == pytest.approx(stats.wilcoxon(X, Y).pvalue)
+def test_wilcoxon_ranks_are_those_of_exact_differences():
     # 0.3 - 0.1 and 0.5 - 0.3 differ in their last bit only: they share a rank
     x, y = [0.3, 0.5, 0.1, 0.9, 0.4], [0.1, 0.3, 0.4, 0.2, 0.35]
     assert 0.3 - 0.1 != 0.5 - 0.3
@@ -77,15 +60,6 @@ def test_drawn_flips_are_near_exact_ones():
     assert drawn != exact
     assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 40_000))
     assert paired_test(LONG_X + 1, LONG_Y, "randomization", resamples=999).p == 1 / 1000
-
-
-@pytest.mark.parametrize("test", TESTS)
-def test_near_student_for_many_normal_differences(test):
-    found = paired_test(LONG_X, LONG_Y, test, resamples=20_000)
-    student = paired_test(LONG_X, LONG_Y)
-    assert found.p == pytest.approx(student.p, abs=0.04)
-    assert (found.low, found.high) == pytest.approx((student.low, student.high), abs=2e-3)
-    assert (found.difference, found.effect) == (student.difference, student.effect)
 
 
 @settings(max_examples=30, deadline=None)
@@ -185,9 +159,9 @@ def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
     d = np.random.default_rng(seed).normal(0.3, 1, n)
     d = np.round(d, 0 if ties else 12)
     assume(len(set(d[d != 0])) > 1)
-    kept = d[d != 0]
-    exact = len(set(np.abs(kept))) == len(kept) and len(kept) <= 50
-    theirs = stats.wilcoxon(kept, correction=False, method="exact" if exact else "asymptotic")
+    nonzero = d[d != 0]
+    exact = len(set(np.abs(nonzero))) == len(nonzero) and len(nonzero) <= 50
+    theirs = stats.wilcoxon(nonzero, correction=False, method="exact" if exact else "asymptotic")
     assert paired_test(d, np.zeros(n), "wilcoxon").p == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
@@ -245,13 +219,6 @@ def test_the_default_seed():
     x = np.random.default_rng(1).normal(0.3, 1, 30)
     found = [paired_test(x, 0 * x, "randomization", **seed) for seed in ({}, {"seed": 42})]
     assert found[0] == found[1] != paired_test(x, 0 * x, "randomization", seed=43)
-
-
-def test_cohens_dz():
-    assert cohens_dz([1, 2, 3, math.nan]) == 2
-    assert (
-        math.isnan(cohens_dz([1])) and math.isnan(cohens_dz([1, 1])) and math.isnan(cohens_dz([]))
-    )
 
 
 def test_batches_are_one_draw(monkeypatch):

@@ -126,20 +126,20 @@ def test_the_first_figure_has_a_point_per_system_and_says_what_is_better(text, r
 
 def test_differences_and_all_tests_are_those_of_compare(text, results):
     row = results.compare().set_index(["measure", "system"]).loc[("EE_D@3", "fair")]
-    said = Page(text).said
-    assert f"{row['difference']:+.3f}*" in said  # significant
-    assert f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]" in said
+    page_words = Page(text).said
+    assert f"{row['difference']:+.3f}*" in page_words  # significant
+    assert f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]" in page_words
 
 
 def test_the_page_has_settings_warnings_and_the_license(text):
-    said = Page(text).said
-    assert "3 systems on 30 queries, by 3 measures" in said
-    assert "EE_R@3 is undefined for up to 1 query" in said
-    assert "1 result failed and got the worst value" in said
-    assert "CC BY-NC-SA 4.0" in said
-    assert "this page: make" in said
-    assert fairtk.__version__ in text and pd.__version__ in said
-    assert '"n_samples": 12' in said  # settings of stages
+    page_words = Page(text).said
+    assert "3 systems on 30 queries, by 3 measures" in page_words
+    assert "EE_R@3 is undefined for up to 1 query" in page_words
+    assert "1 result failed and got the worst value" in page_words
+    assert "CC BY-NC-SA 4.0" in page_words
+    assert "this page: make" in page_words
+    assert fairtk.__version__ in text and pd.__version__ in page_words
+    assert '"n_samples": 12' in page_words  # settings of stages
 
 
 def test_long_names_are_cut_with_the_full_text_in_a_tooltip():
@@ -191,12 +191,12 @@ def test_a_query_has_all_its_rankings_and_answers(text, results):
         rows = rows.sort_values("rank")
         key = (tuple(rows["docno"]), rows["qanswer"].iloc[0])
         counts[key] = counts.get(key, 0) + 1
-    shown = {
+    packed = {
         (tuple(query["d"][d] for d in docs), query["a"][answer]): count
         for count, docs, answer in query["s"][1]
     }
-    assert shown == counts
-    assert sum(shown.values()) == 12
+    assert packed == counts
+    assert sum(packed.values()) == 12
     failed = queries[index["qids"].index("q1")]
     assert failed["s"][2] is None and "no luck" in failed["e"]["2"]
 
@@ -223,8 +223,8 @@ def test_results_without_measures_rankings_or_a_second_system(answered):
         {"one": topics.assign(docno=["d", "e"], score=1.0), "two": topics.assign(qanswer="yes")},
         topics,
     )
-    said = Page(page_text(plain)).said
-    assert "no measures" in said
+    page_words = Page(page_text(plain)).said
+    assert "no measures" in page_words
     assert not {"overview", "differences", "tests"} & ids(page_text(plain))
     index, queries = unpacked(page_text(plain))
     assert queries[0]["s"] == [[[1, [0], None]], [[1, [], 0]]]
@@ -259,10 +259,10 @@ def test_a_baseline_that_was_not_named_is_said(answered):
     frames = {name: answered.rankings(name) for name in answered.systems}
     unnamed = fairtk.Experiment(frames, qrels=answered.qrels, measures=["EE_D@3"])
     assert "because no baseline was named" in Page(page_text(unnamed)).said
-    said = Page(page_text(unnamed, baseline="fair", test="wilcoxon", correction=None)).said
-    assert "no baseline was named" not in said
+    page_words = Page(page_text(unnamed, baseline="fair", test="wilcoxon", correction=None)).said
+    assert "no baseline was named" not in page_words
     test = "Wilcoxon signed-rank test of the pseudomedian, two-sided; p corrected: not"
-    assert f"Differences from fair; {test}" in said
+    assert f"Differences from fair; {test}" in page_words
 
 
 def test_sections_are_shown_as_they_are_and_kept_with_results(results, tmp_path):
@@ -273,9 +273,11 @@ def test_sections_are_shown_as_they_are_and_kept_with_results(results, tmp_path)
         Section("Drawn", figure=figure, alternative="Points & words."),
     ]
     text = page_text(results, sections=sections)
-    said = Page(text).said
-    assert "Slopes <b> One <b>. Two." in said and "x<b> 1.5" in said
-    assert "Points & words." in said and text.count('<img src="data:image/svg+xml;base64,') == 1
+    page_words = Page(text).said
+    assert "Slopes <b> One <b>. Two." in page_words and "x<b> 1.5" in page_words
+    assert (
+        "Points & words." in page_words and text.count('<img src="data:image/svg+xml;base64,') == 1
+    )
     save_sections(tmp_path, sections)
     assert page_text(results, sections=load_sections(tmp_path)) == text
     assert load_sections(tmp_path / "nowhere") == []

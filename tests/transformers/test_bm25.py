@@ -148,14 +148,14 @@ def test_bad_queries_are_named():
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    "setting",
     [
-        ({"k1": float("nan")}, "k1"),
-        ({"b": 1.5}, "b must be in \\[0, 1\\]"),
-        ({"epsilon": -0.1}, "epsilon"),
-        ({"tokenize": "stem"}, "tokenize"),
+        {"k1": float("nan")},
+        {"b": 1.5},
+        {"epsilon": -0.1},
+        {"tokenize": "stem"},
     ],
 )
-def test_bad_settings(setting, message):
-    with pytest.raises(ParameterError, match=message):
+def test_bad_settings(setting):
+    with pytest.raises(ParameterError, match=rf"\b{[*setting][-1]}\b"):
         BM25Scorer(**setting)

@@ -157,14 +157,14 @@ def test_one_query_by_hand():
 
 def test_all_queries_take_a_step_together():
     search = Search()
-    asked = []
+    n_prompts = []
 
     def model(prompts):
-        asked.append(len(prompts))
+        n_prompts.append(len(prompts))
         return answering({"ships": "ships, woman", "chess": "chess, woman"})(prompts)
 
     out = fair_qr(model, retriever=search, max_iterations=1)(topics())
-    assert search.calls == [["ships", "chess"], ["ships woman", "chess woman"]] and asked == [2]
+    assert search.calls == [["ships", "chess"], ["ships woman", "chess woman"]] and n_prompts == [2]
     assert out.groupby("qid")["docno"].agg(lambda d: d.isin(["s4", "c4", "s5", "c5"]).any()).all()
 
 
@@ -256,9 +256,9 @@ def test_failed_calls_leave_the_query_missing_and_named():
     assert set(out["qid"]) == {"2"}
     [row] = system.missing.to_dict("records")
     assert (row["qid"], row["iteration"]) == ("1", 1) and "refused" in row["reason"]
-    kept = fair_qr(answering(answers), max_iterations=1, failed="keep")
-    assert set(kept(topics())["qid"]) == {"1", "2"} and kept.missing.empty
-    assert "refused" in kept.trace.set_index(["qid", "iteration"]).loc[("1", 1), "note"]
+    keeping = fair_qr(answering(answers), max_iterations=1, failed="keep")
+    assert set(keeping(topics())["qid"]) == {"1", "2"} and keeping.missing.empty
+    assert "refused" in keeping.trace.set_index(["qid", "iteration"]).loc[("1", 1), "note"]
     # done again with better luck, the query is no longer missing
     system.llm = fair_qr(answering("ships, woman")).llm
     assert set(system(topics(("1", "ships")))["qid"]) == {"1"}
@@ -380,26 +380,26 @@ def test_choosing_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"choose": "most"}, "choose must be one of"),
-        ({"divergence": "lk"}, "FairQR: divergence: unknown divergence 'lk'; known: js, kl"),
-        ({"divergence": 3}, "divergence: .*got 3"),
-        ({"pool": "all"}, "pool must be one of"),
-        ({"failed": "drop"}, "failed must be one of"),
-        ({"threshold": math.nan}, "threshold must be"),
-        ({"smoothing": 1}, "smoothing must be"),
-        ({"depth": 0}, "depth must be"),
-        ({"k": 0}, "k must be"),
-        ({"max_iterations": -1}, "max_iterations must be"),
-        ({"reranker": 3}, "reranker must be a transformer"),
-        ({"prompt": "rag"}, "'refine'.*got 'rag'"),
-        ({"browsing": GERR()}, "without a cascade"),
-        ({"browsing": "RPB(p=0.8)"}, "unknown browsing model 'RPB'; did you mean 'RBP'"),
+        {"choose": "most"},
+        {"divergence": "lk"},
+        {"divergence": 3},
+        {"pool": "all"},
+        {"failed": "drop"},
+        {"threshold": math.nan},
+        {"smoothing": 1},
+        {"depth": 0},
+        {"k": 0},
+        {"max_iterations": -1},
+        {"reranker": 3},
+        {"prompt": "rag"},
+        {"browsing": GERR()},
+        {"browsing": "RPB(p=0.8)"},
     ],
 )
-def test_bad_settings(options, message):
-    with pytest.raises(ParameterError, match=message):
+def test_bad_settings(options):
+    with pytest.raises(ParameterError, match=rf"\b{[*options][-1]}\b"):
         fair_qr(**options)
 
 
@@ -446,5 +446,8 @@ def test_an_experiment_keeps_waits_and_traces(tmp_path):
     results = fairtk.Experiment(
         {"fair-qr": fair_qr()}, topics(), save_dir=tmp_path / "store", fail_fast=True
     )
-    kept = results.notes("fair-qr").set_index("qid")["note"]
-    assert list(kept.index) == ["1", "2"] and kept["2"]["trace"][0]["query"] == "chess"
+    notes_of_queries = results.notes("fair-qr").set_index("qid")["note"]
+    assert (
+        list(notes_of_queries.index) == ["1", "2"]
+        and notes_of_queries["2"]["trace"][0]["query"] == "chess"
+    )

@@ -165,8 +165,8 @@ def test_real_model_answers_like_its_backend(flan, t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=6)
     rag = prompts.get("rag")
     documents = [{"text": "harbour"}, {"text": "lantern"}]
-    asked = [rag("movie", documents, backend.tokenizer), rag("tag", documents[1:], None)]
-    first, second = backend.generate(asked)
+    rebuilt = [rag("movie", documents, backend.tokenizer), rag("tag", documents[1:], None)]
+    first, second = backend.generate(rebuilt)
     assert first != second
     assert out.qanswer.tolist() == [first] * 3 + [second]
 

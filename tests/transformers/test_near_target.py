@@ -78,8 +78,8 @@ def test_the_order_is_that_of_a_plain_loop_and_keeps_the_floor(case, many):
         order = exposure_order(*case)
     assert order.tolist() == plainly(*case)
     top = attention[: len(order)]
-    kept = top @ relevance[order][: len(top)]
-    assert kept >= floor * (top @ relevance[: len(top)]) - 1e-9
+    relevance_sum = top @ relevance[order][: len(top)]
+    assert relevance_sum >= floor * (top @ relevance[: len(top)]) - 1e-9
 
 
 def test_groups_without_documents_keep_their_share_of_the_target():
@@ -143,17 +143,17 @@ def test_without_a_target_or_a_group_the_order_of_relevance_stays():
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "options",
     [
-        ({"rerank": "exposures"}, "rerank must be True, False, 'relevance' or 'exposure'"),
-        ({"rerank": 0}, "rerank must be True, False"),
-        ({"weight": -1}, "weight must be a finite number of at least 0, got -1"),
-        ({"weight": math.nan}, "weight must be a finite number"),
-        ({"floor": 1.1}, r"floor must be in \[0, 1\], got 1.1"),
+        {"rerank": "exposures"},
+        {"rerank": 0},
+        {"weight": -1},
+        {"weight": math.nan},
+        {"floor": 1.1},
     ],
 )
-def test_settings_out_of_range(options, message):
-    with pytest.raises(ParameterError, match=message):
+def test_settings_out_of_range(options):
+    with pytest.raises(ParameterError, match=rf"\b{[*options][-1]}\b"):
         fair_qr(**options)
 
 

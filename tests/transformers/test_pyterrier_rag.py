@@ -88,8 +88,8 @@ def test_its_backends_generate(tmp_path):
         answers = plain.groupby(["qid", "sample"])["qanswer"].first()
         assert answers.to_dict() == expected(run)
         with Ledger(tmp_path / "l") as ledger:
-            kept = Generator(ledger.wrap(backend(server)))
-            assert kept(run).equals(plain)
+            generator = Generator(ledger.wrap(backend(server)))
+            assert generator(run).equals(plain)
             before = len(server.requests)
             assert Generator(ledger.wrap(LocalChat(backend(server))))(run).equals(plain)
             assert len(server.requests) == before

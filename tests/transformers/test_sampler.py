@@ -124,8 +124,8 @@ def test_alpha_zero_and_equal_scores_are_uniform(alpha, scores):
 def test_samples_and_cutoff_only_truncate(run, sampler):
     more = FairSampler(sampler.alpha, 12, None, sampler.seed, sampler.method)(run)
     depth = math.inf if sampler.cutoff is None else sampler.cutoff
-    kept = more[(more["sample"] < sampler.n_samples) & (more["rank"] < depth)]
-    pd.testing.assert_frame_equal(sampler(run), kept.reset_index(drop=True))
+    part = more[(more["sample"] < sampler.n_samples) & (more["rank"] < depth)]
+    pd.testing.assert_frame_equal(sampler(run), part.reset_index(drop=True))
 
 
 def test_ranks_given_to_ties_carry_no_meaning():
@@ -159,7 +159,7 @@ def test_print_and_equality():
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("alpha", math.inf), ("alpha", "2"), ("cutoff", 0), ("seed", 1.0), ("seed", None)],
+    [("cutoff", 0), ("seed", 1.0), ("seed", None)],
 )
 def test_settings_out_of_range(setting, value):
     with pytest.raises(ParameterError, match=f"FairSampler: {setting}"):

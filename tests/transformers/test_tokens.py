@@ -22,8 +22,8 @@ class Stopping(Search):
     """A retriever that drops two words, and says so."""
 
     def transform(self, inp):
-        kept = inp["query"].map(lambda text: " ".join(self.tokens(text)))
-        found = super().transform(inp.assign(query=kept))
+        texts = inp["query"].map(lambda text: " ".join(self.tokens(text)))
+        found = super().transform(inp.assign(query=texts))
         return found.drop(columns="query").merge(inp[["qid", "query"]], on="qid")
 
     @staticmethod

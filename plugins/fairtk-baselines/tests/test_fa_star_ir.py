@@ -204,8 +204,8 @@ def test_multinomial_keeps_levels_apart():
     order = [d for i in range(9) for d in (f"a{i}", f"b{i}")]
     run = run_of(*order, "c1", "c2", "c3")
     target = target_of(q={"a": 0.4, "b": 0.2, "c": 0.4})
-    kept = FAStarIR(groups, target, cutoff=10, protected=["b", "c"], alpha=0.2)(run)
-    assert kept["docno"].tolist() == run["docno"].tolist()
+    result = FAStarIR(groups, target, cutoff=10, protected=["b", "c"], alpha=0.2)(run)
+    assert result["docno"].tolist() == run["docno"].tolist()
     settings = {"cutoff": 10, "protected": ["b", "c"], "alpha": 0.2, "test": "multinomial"}
     apart = FAStarIR(groups, target, **settings)
     assert apart.check(run)["unfair"].tolist() != [0, 0]
@@ -270,29 +270,29 @@ def test_a_target_of_one_group():
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind", "word"),
+    ("settings", "kind"),
     [
-        ({"p": 1.2}, ParameterError, r"p must be in \[0, 1\]"),
-        ({"p": {"a": 0.6, "b": 0.6}}, ParameterError, "at most 1 in sum"),
-        ({"p": {"a": 0.1}, "protected": "a"}, ParameterError, "protected must be None"),
-        ({"p": 0.5, "protected": "z"}, InputError, "unknown level 'z'"),
-        ({"p": 0.5, "protected": 3}, InputError, "protected has the level 3"),
-        ({"p": {}}, ParameterError, "p must name at least one level, got none"),
-        ({"p": {"x": 0.1}}, InputError, "p has the level 'x'"),
-        ({"p": 0.5, "protected": ["a", "a"]}, ParameterError, "duplicate"),
-        ({"p": 0.5, "protected": "@UNKNOWN"}, ParameterError, "cannot be protected"),
-        ({"p": 0.5, "cutoff": 0}, ParameterError, "cutoff must be"),
-        ({"p": 0.5, "alpha": 1}, ParameterError, "alpha must be in"),
-        ({"p": 0.5, "test": "binomal"}, ParameterError, "test must be one of 'binomial'"),
-        ({"p": 0.5, "adjust": "no"}, ParameterError, "adjust must be"),
-        ({"p": 0.5, "test": "multinomial"}, ParameterError, "shares by level"),
-        ({"p": 0.5, "merge_below": 2}, ParameterError, "merge_below"),
-        ({"p": 0.5, "samples": 5}, ParameterError, "samples"),
-        ({"p": 0.5, "groups": "gender"}, ParameterError, "groups must be fairtk.Groups"),
+        ({"p": 1.2}, ParameterError),
+        ({"p": {"a": 0.6, "b": 0.6}}, ParameterError),
+        ({"p": {"a": 0.1}, "protected": "a"}, ParameterError),
+        ({"p": 0.5, "protected": "z"}, InputError),
+        ({"p": 0.5, "protected": 3}, InputError),
+        ({"p": {}}, ParameterError),
+        ({"p": {"x": 0.1}}, InputError),
+        ({"p": 0.5, "protected": ["a", "a"]}, ParameterError),
+        ({"p": 0.5, "protected": "@UNKNOWN"}, ParameterError),
+        ({"p": 0.5, "cutoff": 0}, ParameterError),
+        ({"p": 0.5, "alpha": 1}, ParameterError),
+        ({"p": 0.5, "test": "binomal"}, ParameterError),
+        ({"p": 0.5, "adjust": "no"}, ParameterError),
+        ({"p": 0.5, "test": "multinomial"}, ParameterError),
+        ({"p": 0.5, "merge_below": 2}, ParameterError),
+        ({"p": 0.5, "samples": 5}, ParameterError),
+        ({"p": 0.5, "groups": "gender"}, ParameterError),
     ],
 )
-def test_settings_out_of_range(settings, kind, word):
-    with pytest.raises(kind, match=word):
+def test_settings_out_of_range(settings, kind):
+    with pytest.raises(kind, match=rf"\b{[*settings][-1]}\b"):
         FAStarIR(**{"groups": ALTERNATING, **settings})
 
 

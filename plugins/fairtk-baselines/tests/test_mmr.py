@@ -175,16 +175,16 @@ def test_pyterrier_dr_agrees_where_it_is_defined(inp, weight):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    "arguments",
     [
-        ({"lambda_": -0.1}, "lambda_ must be in"),
-        ({"normalize": "minmax"}, "normalize must be one of .*'min-max'"),
-        ({"vectors": "dense"}, "vectors must be one of"),
-        ({"cutoff": 0}, "MMR: cutoff must be"),
+        {"lambda_": -0.1},
+        {"normalize": "minmax"},
+        {"vectors": "dense"},
+        {"cutoff": 0},
     ],
 )
-def test_settings_out_of_range(arguments, named):
-    with pytest.raises(ParameterError, match=named):
+def test_settings_out_of_range(arguments):
+    with pytest.raises(ParameterError, match=rf"\b{[*arguments][-1]}\b"):
         MMR(**arguments)
 
 

@@ -348,15 +348,15 @@ def test_faiss_is_not_installed():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    "arguments",
     [
-        ({"num_results": 0}, "num_results"),
-        ({"seed": -1}, "seed"),
-        ({"search": "nunpy"}, "search must be one of .*'numpy'"),
+        {"num_results": 0},
+        {"seed": -1},
+        {"search": "nunpy"},
     ],
 )
-def test_settings_out_of_range(arguments, named):
-    with pytest.raises(ParameterError, match=named):
+def test_settings_out_of_range(arguments):
+    with pytest.raises(ParameterError, match=rf"\b{[*arguments][-1]}\b"):
         search("1 0", **arguments)
 
 
@@ -364,9 +364,6 @@ def test_settings_out_of_range(arguments, named):
     ("inp", "error", "named"),
     [
         (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch requires .*'query'"),
-        (topics(None), InputError, "query of qid 'q0'"),
-        (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "duplicate qid 'q'"),
-        (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
         (topics("nan 0"), InputError, "query 'nan 0' must be finite"),
     ],
 )
@@ -440,9 +437,9 @@ def test_another_process_may_get_an_open_index():
 
 
 def test_no_progress_is_shown_of_quick_work(monkeypatch):
-    shown = io.StringIO()
-    shown.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", shown)
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr("tqdm.std.time", lambda: 0.0)  # quick, however slow the machine is
     VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
-    assert shown.getvalue().strip("\r ") == ""
+    assert stream.getvalue().strip("\r ") == ""

@@ -71,8 +71,8 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path):
     with serving(rag_rule) as server:
         options = f"seed = 3\ntimeout = 600\nbase_url = '{server.url}'\n"
         path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\n{options}")
-        asked = until_done(fairtk, path, rag_rule, "--max-cost", 1, "--prices", prices)
-        assert len(asked) == 2 and asked[0] == 2 * (1 + 3)  # labels first
+        n_requests = until_done(fairtk, path, rag_rule, "--max-cost", 1, "--prices", prices)
+        assert len(n_requests) == 2 and n_requests[0] == 2 * (1 + 3)  # labels first
         status = fairtk("prompts", "status", "prompts", "--format", "json")
         assert [row["out"] for row in json.loads(status.stdout)] == [0, 0]
         again = fairtk("rag", path, "--offline", "--format", "json")
@@ -80,7 +80,7 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path):
         assert server.requests == []
         online = fairtk("rag", path, "-o", "online", "--format", "json")
         assert online.exit_code == 0, online.output
-        assert len(server.requests) == sum(asked)
+        assert len(server.requests) == sum(n_requests)
     assert again.stdout == online.stdout
     assert sums(tmp_path / "out") == sums(tmp_path / "online")
     # the output folder stands for the study, too
@@ -100,12 +100,13 @@ def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, wiki):
         path.write_text(
             f"{study}[llm]\nbackend = 'openai'\nmodel = 'toy'\ntimeout = 600\n{address}"
         )
-        asked = until_done(fairtk, path, qr_world.adds_a_term)
-        assert len(asked) > 1 and server.requests == []  # what is asked next depends on answers
+        n_requests = until_done(fairtk, path, qr_world.adds_a_term)
+        # the next prompts depend on answers
+        assert len(n_requests) > 1 and server.requests == []
         again = fairtk("qr", path, "--offline")
         online = fairtk("qr", path, "-o", "online")
         assert again.exit_code == online.exit_code == 0, again.output + online.output
-        assert len(server.requests) == sum(asked)
+        assert len(server.requests) == sum(n_requests)
     own, other = tmp_path / "fair-qr-study", tmp_path / "online"
     assert qr_world.differences(qr_world.sums(own), qr_world.sums(other)) == []
     names = [p.relative_to(own) for p in [*own.glob("*.csv"), *own.glob("tables/*")]]

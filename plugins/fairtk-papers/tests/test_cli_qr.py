@@ -70,12 +70,12 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     path = config(variations="max_iterations = [1, 5]", first=ONLY + "output = 'out'\n")
     done = fairtk("qr", path)
     assert done.exit_code == 0, done.output
-    told = [line for line in done.stderr.splitlines() if not line.startswith("Note: ")]
-    assert told[:3] == ["1/3 gender: bm25", "2/3 gender: fair-qr",
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Note: ")]
+    assert lines[:3] == ["1/3 gender: bm25", "2/3 gender: fair-qr",
                         "3/3 gender: fair-qr, max_iterations=1"]  # fmt: skip
     out = tmp_path / "out"
     page = f"Page: fairtk report {out}"
-    assert told[-2:] == [f"Report: {out / 'report.md'}", page]
+    assert lines[-2:] == [f"Report: {out / 'report.md'}", page]
     page = (out / "report.md").read_text()
     assert page.startswith("# FAIR-QR on wiki (train topics)\n")
     for title in ("Systems", "Changes from BM25", "Settings of FAIR-QR", "Refinements", "Costs"):
@@ -91,8 +91,8 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert "AWRF(groups=" in text
     assert text.count("data:image/svg+xml") >= 3 and "No language model is used" in text
     assert f"fairtk qr {path}" in text
-    kept = json.loads((out / "study.json").read_text())
-    assert kept["settings"]["cutoff"] == 5 and kept["topics"] == 8
+    facts = json.loads((out / "study.json").read_text())
+    assert facts["settings"]["cutoff"] == 5 and facts["topics"] == 8
     exported_means(fairtk, out, tmp_path / "exported")
 
     # again: nothing is done, all is printed, and what is written is the same to the byte
@@ -192,8 +192,8 @@ def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):
     """Warnings of measures, and those of an earlier run, are errors too."""
     with qr_world.installed(("toy", "warns", False)):
         command = ("qr", config(first="systems = ['toy']\n"), "-o", "out")
-        said = one_line(fairtk("--strict", *command), 2)
-        assert "the toy has *doubts* (--strict)" in said
+        message = one_line(fairtk("--strict", *command), 2)
+        assert "the toy has *doubts* (--strict)" in message
         again = fairtk(*command)  # the toy ranks nothing any more
         assert again.exit_code == 0 and "toy" not in again.stderr.partition("warning")[0]
         assert again.stderr.count("warning: data: the toy has *doubts*") == 1

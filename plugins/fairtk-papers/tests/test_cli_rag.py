@@ -34,12 +34,12 @@ def one_entry(questions, golds):
 
 @pytest.mark.slow
 def test_from_files_to_tables(tmp_path, fairtk):
-    asked = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 3]
-    asked += ["-o", tmp_path / "out"]
-    plan = fairtk("rag", *map(str, asked), "--dry-run")
+    words = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 3]
+    words += ["-o", tmp_path / "out"]
+    plan = fairtk("rag", *map(str, words), "--dry-run")
     assert plan.exit_code == 0 and "prompts are unanswered" in plan.stdout
     assert not (tmp_path / "out").exists()
-    found = fairtk("rag", *map(str, asked))
+    found = fairtk("rag", *map(str, words))
     assert found.exit_code == 0, found.output
     assert "deterministic" in found.stdout and "Tables and figures: " in found.stdout
     (model,) = (tmp_path / "out").glob("settings/*/models/*")
@@ -56,10 +56,10 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert isinstance(config["warnings"], list)
     assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 5
     (svg,) = (tmp_path / "out").glob("settings/*/figures/requests_LaMP-2.svg")  # Figure 7
-    status = fairtk("rag", *map(str, asked), "--status", "--format", "csv")
+    status = fairtk("rag", *map(str, words), "--status", "--format", "csv")
     missing = [line.rsplit(",", 1)[1] for line in status.stdout.splitlines()[1:]]
     assert set(missing) == {"0"}
-    again = fairtk("rag", *map(str, asked), "--format", "json")
+    again = fairtk("rag", *map(str, words), "--format", "json")
     assert again.stdout.startswith("[")
     exported = tmp_path / "exported"
     done = fairtk("export", tmp_path / "out", "-o", exported)
@@ -83,8 +83,8 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert facts["settings"]["n_samples"] == 2 and "packages" in facts["environment"]
     shutil.copytree(tmp_path / "out" / "settings" / setting, tmp_path / "out" / "settings" / "z")
     refused = fairtk("report", tmp_path / "out", "-o", page)
-    said = f"--setting is required, one of {setting!r}, 'z'"
-    assert refused.exit_code == 2 and said in refused.stderr
+    message = f"--setting is required, one of {setting!r}, 'z'"
+    assert refused.exit_code == 2 and message in refused.stderr
     refused = fairtk("report", tmp_path / "out", "-o", page, "--setting", "n3")
     assert refused.exit_code == 2 and "unknown setting 'n3'" in refused.stderr
 
@@ -114,15 +114,15 @@ def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_p
 
 @pytest.mark.slow
 def test_what_the_data_lack(fairtk, tmp_path):
-    asked = ["-t", 2, "-g", MODEL, "-n", 1, "-a", 8, "-o"]
+    words = ["-t", 2, "-g", MODEL, "-n", 1, "-a", 8, "-o"]
     useless = folder_of(tmp_path / "useless", 2, unlike_any)
-    found = fairtk("rag", *map(str, [useless, *asked, tmp_path / "no"]))
+    found = fairtk("rag", *map(str, [useless, *words, tmp_path / "no"]))
     assert found.exit_code == 2
     assert "none of 2 queries has 2 useful documents (0 have one)" in found.stderr
     assert "-g t5:FOLDER" in found.stderr and "examples/headline_model.py" in found.stderr
     assert "min_useful" not in found.stderr  # which would not help
     short = folder_of(tmp_path / "short", 3, one_entry)
-    found = fairtk("rag", *map(str, [short, *asked, tmp_path / "short-out"]), "--format", "json")
+    found = fairtk("rag", *map(str, [short, *words, tmp_path / "short-out"]), "--format", "json")
     assert found.exit_code == 0, found.output  # N = 1, and the query of one entry is left out
     rows = {row["policy"]: row for row in json.loads(found.stdout)}
     assert rows["alpha 8"]["queries"] == 2 and rows["alpha 8"]["EE_D"] == 1
@@ -138,31 +138,31 @@ def short(questions, golds):
 @pytest.mark.slow
 def test_a_budget_ends_a_study_of_shapley_values(fairtk, tmp_path):
     folder = folder_of(tmp_path / "data", 2, short)
-    asked = ["rag", folder, "-t", 2, "-g", "openai:a-model", "-n", 3, "-a", 0]
-    asked = [*map(str, asked), "-o", str(tmp_path / "out"), "--credit", "shapley"]
+    words = ["rag", folder, "-t", 2, "-g", "openai:a-model", "-n", 3, "-a", 0]
+    words = [*map(str, words), "-o", str(tmp_path / "out"), "--credit", "shapley"]
     with serving(
         lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
     ) as server:
-        asked += ["--base-url", server.url, "--api-key-env", "", "--set", "timeout=600"]
-        asked += ["--set", "temperature=none", "--set", "max_tokens=64"]
-        plan = json.loads(fairtk(*asked, "--dry-run", "--format", "json").stdout)
+        words += ["--base-url", server.url, "--api-key-env", "", "--set", "timeout=600"]
+        words += ["--set", "temperature=none", "--set", "max_tokens=64"]
+        plan = json.loads(fairtk(*words, "--dry-run", "--format", "json").stdout)
         prompts = {row["retriever"]: row["prompts"] for row in plan}
         # 2 queries of 3 documents: labels have asked for none and for each
         assert prompts["labels"] == 2 * (1 + 3) and prompts["BM25, credit"] > 0
         enough = prompts["labels"] + prompts["BM25"]  # the oracle's counted at most
-        found = fairtk(*asked, "--max-calls", str(enough + 1))
+        found = fairtk(*words, "--max-calls", str(enough + 1))
         assert (found.exit_code, len(server.requests)) == (1, enough + 1), found.stderr
         assert "max_calls" in found.stderr and "run again" in found.stderr
-        found = fairtk(*asked, "--format", "json")
+        found = fairtk(*words, "--format", "json")
         assert found.exit_code == 0, found.output
         assert max(server.counts.values()) == 1
         bodies = [body for _, body, _ in server.requests]
         assert {body["max_tokens"] for body in bodies} == {64}
         assert not any("temperature" in body for body in bodies)
-        left = json.loads(fairtk(*asked, "--status", "--format", "json").stdout)
+        left = json.loads(fairtk(*words, "--status", "--format", "json").stdout)
         assert {row["missing"] for row in left} == {0}
         assert len(server.requests) <= sum(prompts.values())
     rows = {row["policy"]: row for row in json.loads(found.stdout)}
     assert 0 < rows["alpha 0"]["AE_D"] <= 1
-    again = fairtk(*asked, "--format", "json", "--offline")  # the server is gone
+    again = fairtk(*words, "--format", "json", "--offline")  # the server is gone
     assert again.exit_code == 0 and again.stdout == found.stdout

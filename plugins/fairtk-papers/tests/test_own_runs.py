@@ -58,16 +58,6 @@ def mine(bm25, tmp_path):
     return path
 
 
-def changed(run, path, qid=None, docno=None):
-    """Write a run with another qid or docno in its first row."""
-    frame = run.copy()
-    for column, value in (("qid", qid), ("docno", docno)):
-        if value is not None:
-            frame.loc[frame.index[0], column] = value
-    write_run(frame, path)
-    return path
-
-
 # Towards Fair RAG --------------------------------------------------------------------------------
 
 
@@ -133,19 +123,6 @@ def test_runs_of_a_rag_configuration_are_relative_to_it(mine, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"qid": "no-such"}, ("topic 'no-such'", "1 in all")),
-        ({"docno": "no-such"}, ("document 'no-such'", "1 in all")),
-    ],
-)
-def test_a_run_of_other_data_is_one_line(fairtk, bm25, tmp_path, change, words):
-    path = changed(bm25, tmp_path / "x.run", **change)
-    refused(fairtk(*RAG, "-r", f"x={path}", "-o", "out"), str(path), *words)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("qid\tdocno\tscore\tsample\n1001\t1001/100\t1\t0\n", ("samples",)),
@@ -161,9 +138,7 @@ def test_files_that_are_no_runs_with_scores(fairtk, tmp_path, text, words):
 
 
 def test_runs_that_a_newcomer_names_otherwise(fairtk, mine):
-    refused(fairtk(*RAG, "-r", mine, "--dry-run"), "NAME=RUNFILE")
     refused(fairtk(*RAG, "-r", "mine=nowhere.run", "--dry-run"), "nowhere.run")
-    refused(fairtk("qr", ".", "-r", mine), "NAME=RUNFILE")
     text = f"folder = '{FOLDER}'\n[[retriever]]\nname = 'mine'\nrun = '{mine}'\n"
     mine.with_suffix(".toml").write_text(text, encoding="utf-8")
     refused(fairtk("rag", mine.with_suffix(".toml")), "'retriever'", "did you mean 'retrievers'?")
@@ -300,20 +275,9 @@ def test_runs_of_a_qr_configuration(fairtk, wiki, bm25_run, tmp_path):
     tables = "[tuning]\n[variations]\n[[retriever]]\nkind = 'bm25'\n"
     systems = [row["system"] for row in rows(dry_run(tables + own, "-r", f"two={bm25_run}"))]
     assert systems == ["bm25", "fair-qr", "mine", "two"]
-    refused(dry_run(own), "first [[retriever]]", "rankings of a run are fixed")
     refused(dry_run(f"{tables}{own}k = 3\n"), "'k'", "name, run")
     refused(dry_run(tables + own, "-r", f"mine={bm25_run}"), "'mine'")
     refused(dry_run(f"[tuning.mine]\nk = [1]\n{tables[9:]}{own}"), "rankings of a run are fixed")
-
-
-@pytest.mark.parametrize(("column", "word"), [(0, "topic 'nope'"), (2, "'nope'")])
-def test_a_run_of_another_collection_is_one_line(fairtk, wiki, bm25_run, tmp_path, column, word):
-    lines = [line.split() for line in bm25_run.read_text(encoding="utf-8").splitlines()]
-    lines[0][column] = "nope"
-    bm25_run.write_text("".join(" ".join(line) + "\n" for line in lines), encoding="utf-8")
-    line = refused(fairtk("qr", wiki, *QR, "-r", f"mine={bm25_run}", "-o", "out"), word)
-    assert str(bm25_run) in line and "1 " in line
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_may_have_topics_without_a_relevant_document(bm25_run, gender):

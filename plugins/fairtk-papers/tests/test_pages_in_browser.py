@@ -44,8 +44,8 @@ def study_pages(tmp_path_factory, data):
         results.save(where / "rag")
         save_model_sections(results, where / "rag")
         for name in ("qr", "rag"):
-            asked = ["report", str(where / name), "-o", str(where / f"{name}.html")]
-            done = CliRunner().invoke(cli, asked)
+            words = ["report", str(where / name), "-o", str(where / f"{name}.html")]
+            done = CliRunner().invoke(cli, words)
             assert done.exit_code == 0, done.output
     assert len(figures) > 20
     return sorted(where.glob("*.html"))

@@ -49,15 +49,15 @@ def both(data, folder, **changed):
 
 def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, tmp_path):
     study = both(gender, tmp_path)
-    told = []
-    results = study.run(told.append)
+    progress = []
+    results = study.run(progress.append)
     assert set(results.table["system"]) == {
         *("bm25", "fair-qr", "bm25 (b=.9)"),
         *("fair-qr [drift]", "fair-qr [bm25 (b=.9)]", "fair-qr [bm25 (b=.9), drift]"),
     }
     # numbers without gaps, what waits for a model last
-    assert [text.split()[0] for text in told] == [f"{n}/6" for n in range(1, 7)]
-    assert [text.split(": ")[1] for text in told[:2]] == ["bm25", "bm25 (b=.9)"]
+    assert [text.split()[0] for text in progress] == [f"{n}/6" for n in range(1, 7)]
+    assert [text.split(": ")[1] for text in progress[:2]] == ["bm25", "bm25 (b=.9)"]
     assert "all others use words and bm25" in comparison(results).caption
     alone = qr_world.study(gender, tmp_path / "alone", Unrelated(), **ONLY)
     alone.retriever.b = 0.9

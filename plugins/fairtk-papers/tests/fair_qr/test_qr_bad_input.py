@@ -158,7 +158,6 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "place"),
     [
-        ({"systems": "bm25"}, "systems must be a list"),
         ({"options": {"toy": {}}}, "'toy'"),
         ({"options": {"fair-qr": {"k": 3}}}, r"\[fair-qr\]"),
         ({"options": {"bm25": {"k1": 3}}}, r"\[bm25\]"),
@@ -185,8 +184,7 @@ def test_settings_that_are_wrong_are_said_before_anything_is_done(gender, tmp_pa
     [
         ("", "'folder' or 'dataset'"),
         ("folder = 'a'\ndataset = 'b'", "'folder' or 'dataset'"),
-        ("folder = 'a'\ncutoff = 'ten'", "cutoff .*'ten'"),
-        ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\]: '1'"),
+        ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\] '1'"),
         ("folder = '\xff'", "TOML"),
     ],
 )

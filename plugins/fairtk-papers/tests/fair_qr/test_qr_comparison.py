@@ -54,11 +54,11 @@ def by_hand(run, data, attribute):
     groups, target = data.attributes[attribute]
     run = run.rename(columns={"qid": "query_id", "docno": "doc_id"})
     qrels = data.qrels.rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
-    asked = [AWRF(groups=groups, target=target) @ 5, nDCG_AWRF(groups=groups, target=target) @ 5]
-    names = dict(zip(asked, MEASURES[1:], strict=True))
+    measures = [AWRF(groups=groups, target=target) @ 5, nDCG_AWRF(groups=groups, target=target) @ 5]
+    names = dict(zip(measures, MEASURES[1:], strict=True))
     with warnings.catch_warnings():  # no document has some of the target's groups
         warnings.simplefilter("ignore", DataWarning)
-        values = list(ir_measures.iter_calc(asked, qrels, run))
+        values = list(ir_measures.iter_calc(measures, qrels, run))
     found = {(v.query_id, names[v.measure]): v.value for v in values}
     for qid in data.topics["qid"]:
         relevant = set(qrels.loc[qrels["query_id"] == qid, "doc_id"])
@@ -129,12 +129,12 @@ def test_rankings_and_traces_are_those_of_the_loop(results, data, bm25):
     assert traces["nDCG_reranked"].tolist() == pytest.approx(
         qr.trace["nDCG_reranked"].tolist(), nan_ok=True
     )
-    asked = results.iterations.query(
+    counts_row = results.iterations.query(
         "attribute == 'geography' and system == 'fair-qr' and variation == '' and count == 'asked'"
     ).iloc[0]
     counts = (qr.trace["iteration"] > 0).groupby(qr.trace["qid"]).sum()
-    assert asked["mean"] == counts.mean() and asked["75%"] == np.quantile(counts, 0.75)
-    assert asked["queries"] == 8
+    assert counts_row["mean"] == counts.mean() and counts_row["75%"] == np.quantile(counts, 0.75)
+    assert counts_row["queries"] == 8
 
 
 def test_p_values_are_paired_t_tests_with_holm(results):
@@ -216,8 +216,8 @@ def test_rows_come_attribute_by_attribute(results):
     expected = [(a, s) for a in ("gender", "geography") for s in names]
     for frame in (results.table, results.costs[results.costs["variation"] == ""]):
         assert list(zip(frame["attribute"], frame["system"], strict=True)) == expected
-    shown = comparison(results)
-    assert [row[0] for row in shown.rows] == names and len(shown.columns) == 7
+    table = comparison(results)
+    assert [row[0] for row in table.rows] == names and len(table.columns) == 7
 
 
 def test_settings_that_are_equal_are_done_once(gender, tmp_path):
@@ -225,10 +225,10 @@ def test_settings_that_are_equal_are_done_once(gender, tmp_path):
               "threshold": (0.05,), "temperature": (0.3,)}  # fmt: skip
     only = {"variations": varied, "systems": ("fair-qr",)}
     study = qr_world.study(gender, tmp_path, KeywordRefiner(), **only)
-    told = []
-    results = study.run(told.append)
+    progress = []
+    results = study.run(progress.append)
     # BM25, FAIR-QR, one refinement at most
-    assert len(told) == 3 and qr_world.kept(tmp_path) == 3 * 8
+    assert len(progress) == 3 and qr_world.kept(tmp_path) == 3 * 8
     assert len(results.variations) == 7  # the double 5 is one
     equal = results.variations[results.variations["setting"] != "1"]
     main = results.table[results.table["system"] == "fair-qr"].set_index("attribute")
@@ -288,13 +288,13 @@ def test_what_is_not_retrieved_has_the_worst_value(results, data):
 def test_warnings_are_collected_and_said_once(gender, tmp_path):
     with qr_world.installed(("toy-warns", "warns", False)):
         study = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("toy-warns",))
-        with pytest.warns(DataWarning) as heard:
+        with pytest.warns(DataWarning) as records:
             results = study.run()
-        assert len([w for w in heard if "the toy" in str(w.message)]) == 1
+        assert len([w for w in records if "the toy" in str(w.message)]) == 1
         assert results.warnings[0] == "the toy has *doubts*"
         # what no ranking can do is no surprise of this study, and stands in its report alone
         assert "no ranking can reach 1" in results.warnings[1]
-        assert "no ranking can reach 1" not in str([w.message for w in heard])
+        assert "no ranking can reach 1" not in str([w.message for w in records])
         assert study.run().warnings == results.warnings  # those of earlier runs, too
 
 

@@ -156,12 +156,12 @@ def test_below_which_a_warning_comes():
         ("geography", "random-terms", 1.0, 0.2),
     ]
     same = {("geography", "fair-qr"): "has the answer 'x' for all 3 topics"}
-    told = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
-    assert "in 3 of 4 systems" in told and "mmr" not in told
+    message = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
+    assert "in 3 of 4 systems" in message and "mmr" not in message
     for fact in (
         "fair-qr for gender keeps 49% of the original words, shares 24% of BM25's",
         "fair-qr for geography has the answer 'x' for all 3 topics",
         "random-terms for geography shares 20% of BM25's top 20",
     ):
-        assert fact in told
+        assert fact in message
     assert drift_warning(pd.DataFrame(rows[2:3], columns=columns), {}, 20) == ""

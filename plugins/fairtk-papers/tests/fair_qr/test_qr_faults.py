@@ -171,14 +171,14 @@ def test_the_key_stands_nowhere(gender, tmp_path, client, capfd):
 
     with serving(rule) as server:
         study = small(gender, tmp_path, client(server))
-        with pytest.warns(DataWarning) as heard:
+        with pytest.warns(DataWarning) as records:
             results = study.run(print)
         results.save(tmp_path)
         assert server.requests[0][2]["Authorization"] == f"Bearer {KEY}"
         with Ledger(tmp_path / "experiment.sqlite") as ledger:
-            shown = repr([ledger, ledger.wrap(study.llm), study.llm, results.settings])
+            text = repr([ledger, ledger.wrap(study.llm), study.llm, results.settings])
     out, err = capfd.readouterr()
-    assert KEY not in out + err + shown + "".join(str(w.message) for w in heard)
+    assert KEY not in out + err + text + "".join(str(w.message) for w in records)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} >= {".sqlite", ".json", ".parquet", ".md", ".png"}
     for path in files:

@@ -76,15 +76,15 @@ def equal(results, folder, whole):
 
 
 def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):
-    counting, told = Counting(index.inner), []
+    counting, progress = Counting(index.inner), []
     with serving(qr_world.adds_a_term) as server:
         study(gender, tmp_path, model(server), index).run()
         prompts = [prompt for prompt, *_ in server.requests]
         assert sorted(prompts) == whole[2] and len(set(prompts)) == len(prompts)
         again = study(gender, tmp_path, model(server), counting)  # as a new process would
         before = qr_world.rows_of(tmp_path, "SELECT * FROM cells")  # notes with their times, too
-        again.run(told.append)
-        assert told == [] and counting.asked == []
+        again.run(progress.append)
+        assert progress == [] and counting.asked == []
         assert qr_world.rows_of(tmp_path, "SELECT * FROM cells") == before
         qr_world.forget(tmp_path, "gender: bm25", "5")
         again.run()
@@ -92,8 +92,8 @@ def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index,
         # a whole cell; its traces are made again, too
         counting.asked.clear()
         qr_world.forget(tmp_path, "gender: fair-qr")
-        results = again.run(told.append)
-        assert len(told) == 1 and told[0].endswith("gender: fair-qr")
+        results = again.run(progress.append)
+        assert len(progress) == 1 and progress[0].endswith("gender: fair-qr")
         assert {qid for qid, _ in counting.asked} == set(gender.topics["qid"])
         assert equal(results, tmp_path, whole) and len(server.requests) == len(prompts)
 

@@ -61,8 +61,8 @@ def test_rows_stand_side_by_side_and_time_is_counted(results):
     costs = results.costs[results.costs["variation"] == ""].set_index("system")
     assert costs.loc["fair-qr (tuned)", "training seconds"] > 0
     assert costs.loc["fair-qr", "training seconds"] == 0
-    shown = all_tables(results)["tuning"]
-    assert len(shown.rows) == 8 and shown.rows[0][3].startswith("max_iterations=")
+    table = all_tables(results)["tuning"]
+    assert len(table.rows) == 8 and table.rows[0][3].startswith("max_iterations=")
 
 
 def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkeypatch):

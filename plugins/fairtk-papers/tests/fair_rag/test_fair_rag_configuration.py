@@ -28,9 +28,7 @@ def test_names_tell_settings_apart():
 @pytest.mark.parametrize(
     "given",
     [
-        {"alphas": ()},
         {"alphas": (float("nan"),)},
-        {"n_samples": 0},
         {"limit": 0},
         {"truncation": "fair-rag"},  # its name in prompts
     ],

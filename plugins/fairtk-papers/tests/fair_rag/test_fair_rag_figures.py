@@ -139,11 +139,11 @@ def test_any_measure_is_drawn_within_its_own_bounds(values):
 
 
 def test_undefined_values_are_left_out(values):
-    lost = values.assign(value=values["value"].where(values["qid"] != "q00"))
-    figure = plot_trade_off(lost, "EE_D", "normalized EU")
+    undefined = values.assign(value=values["value"].where(values["qid"] != "q00"))
+    figure = plot_trade_off(undefined, "EE_D", "normalized EU")
     [line] = [x for x in figure.axes[0].get_lines() if x.get_label() == "BM25"]
     assert not np.isnan(line.get_data()).any()
-    assert len(plot_spread(lost).axes) == 18
+    assert len(plot_spread(undefined).axes) == 18
 
 
 def test_bad_input(values):

@@ -32,8 +32,8 @@ def test_each_policy_has_each_value_of_each_query(done):
     values = results.values
     assert set(values["alpha"]) == {0.0, 8.0, "oracle", "deterministic"}
     assert set(values["measure"]) == {"EE_D", "EE_R", "nDCG", "EU", "normalized EU"}
-    kept = results.collections["queries"].iloc[0]
-    assert len(values) == 4 * 5 * kept and not values["value"].isna().any()
+    n_queries = results.collections["queries"].iloc[0]
+    assert len(values) == 4 * 5 * n_queries and not values["value"].isna().any()
     fixed = values[(values["alpha"] == "deterministic") & (values["measure"] == "EE_D")]
     assert (fixed["value"] == 1).all()
     oracle = values[(values["alpha"] == "oracle") & (values["measure"] == "EE_R")]

@@ -48,8 +48,8 @@ def test_no_comparison_has_two_verdicts(study):
     assert len(rows) == len(saved.measures) * (len(saved.systems) - 1)
     for row in rows:
         if row[column] != "undefined":
-            shown = 0.0 if row[column].startswith("<") else float(row[column])
-            assert shown == pytest.approx(expected[row[1], row[0]], abs=6e-5)
+            number = 0.0 if row[column].startswith("<") else float(row[column])
+            assert number == pytest.approx(expected[row[1], row[0]], abs=6e-5)
     assert "Intervals are not corrected for" in page.said
     for start in ("Means over the queries", "p corrected: holm", "Means and 95% intervals"):
         assert after(page.said, start, "Sampling bias, which intervals do not cover")

@@ -57,8 +57,8 @@ def test_rows_may_come_in_any_order():
     )
     repeated = values.set_index(np.zeros(len(values), dtype=int))  # as pd.concat leaves it
     pd.testing.assert_frame_equal(trade_offs(repeated, **QUICK), table)
-    lost = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
-    assert (trade_offs(lost, **QUICK)["queries"] == 40).all()
+    rows_left = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
+    assert (trade_offs(rows_left, **QUICK)["queries"] == 40).all()
 
 
 @pytest.mark.parametrize(
