@@ -196,7 +196,7 @@ class Generator(FairTransformer):
         expected = f"{format_list(self.prompt.fields, 9)} for the prompt {name!r}"
         raise ColumnError(
             f"{type(self).__name__}: {missing_columns(missing, expected, inp.columns)}; load the "
-            f"texts before it, e.g. retriever >> pt.text.get_text(dataset, {missing!r}) >> "
+            f"texts before it, e.g. retriever >> dataset.text_loader({missing!r}) >> "
             f"{type(self).__name__}(...)"
         )
 

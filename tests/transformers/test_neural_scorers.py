@@ -242,7 +242,7 @@ def test_bad_settings(scorer, folder, monkeypatch):
     ):
         with pytest.raises(ParameterError, match=message):
             scorer(folder, **settings)
-    with pytest.raises(ModelError, match="'./missing'"):
+    with pytest.raises(ModelError, match=r"^\./missing: "):
         scorer("./missing")(run())
     with pytest.raises(ParameterError, match="'abacus'"):
         scorer(folder, device="abacus")(run())

@@ -144,7 +144,7 @@ _PAIRS = (
 def share_of_words_kept(trace: pd.DataFrame) -> float:
     """Return the mean share of the original words that are in the final query.
 
-    The mean is taken over the queries with a kept refinement. Without such queries it is NaN.
+    The mean is over the queries with a kept refinement; it is NaN if no query has one.
     """
     if trace.empty:
         return float("nan")
