@@ -10,7 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakSet
 
 import click
@@ -149,10 +149,15 @@ class FairtkGroup(click.Group):
                 [(name, (kind.__doc__ or "").splitlines()[0]) for name, kind in WARNINGS.items()]
             )
 
-    def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
-    ) -> NoReturn:
-        """Run the command line and exit with its code.
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line; in standalone mode (the default) exit with its code.
 
         ``--debug`` and ``--strict`` may be anywhere before ``--``.
         """
@@ -160,9 +165,9 @@ class FairtkGroup(click.Group):
         end = words.index("--") if "--" in words else len(words)
         debug, strict = (flag in words[:end] for flag in (_DEBUG, STRICT))
         words = [word for word in words[:end] if word not in (_DEBUG, STRICT)] + words[end:]
-        run = functools.partial(super().main, words, prog_name, standalone_mode=False, **extra)
+        run = functools.partial(super().main, words, prog_name, complete_var, False, **extra)
         with plain_warnings(debug, strict):
-            sys.exit(_exit_code(run, debug))
+            return sys.exit(_exit_code(run, debug)) if standalone_mode else run()
 
 
 def _exit_code(run: Callable[[], Any], debug: bool) -> int:

@@ -259,3 +259,11 @@ def test_no_command_overwrites_what_it_reads(folder, fairtk, words, target):
     assert result.exit_code == 2
     assert f"would overwrite the input {target};" in result.stderr
     assert (folder / target).read_bytes() == before
+
+
+def test_standalone_mode_is_optional(capsys):
+    # as with any click command: the result is returned, and errors are raised
+    assert cli.main(["cite", "EE_D"], standalone_mode=False) is None
+    assert "@" in capsys.readouterr().out
+    with pytest.raises(click.UsageError):
+        cli.main(["evaluate"], standalone_mode=False)

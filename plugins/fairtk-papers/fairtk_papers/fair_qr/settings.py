@@ -431,7 +431,7 @@ def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
     """Raise a `NotFoundError` if BM25 does not have a setting."""
     for name in options:
         if name not in BM25_SETTINGS:
-            raise NotFoundError(f"{owner} setting", name, BM25_SETTINGS)
+            raise NotFoundError(f"setting of {owner}:", name, BM25_SETTINGS)
 
 
 @dataclass(frozen=True)

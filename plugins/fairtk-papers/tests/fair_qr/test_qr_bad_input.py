@@ -184,7 +184,7 @@ def test_settings_that_are_wrong_are_said_before_anything_is_done(gender, tmp_pa
     [
         ("", "'folder' or 'dataset'"),
         ("folder = 'a'\ndataset = 'b'", "'folder' or 'dataset'"),
-        ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\] '1'"),
+        ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\]: '1'"),
         ("folder = '\xff'", "TOML"),
     ],
 )
