@@ -306,7 +306,7 @@ def test_one_known_level():
 
 
 def test_target_of_other_groups():
-    with pytest.raises(InputError, match="not in the groups"):
+    with pytest.raises(InputError, match="unknown level 'z'"):
         FAStarIR(ALTERNATING, target_of(q={"z": 1.0}))
 
 

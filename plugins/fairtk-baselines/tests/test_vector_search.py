@@ -363,7 +363,7 @@ def test_settings_out_of_range(arguments):
 @pytest.mark.parametrize(
     ("inp", "error", "named"),
     [
-        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch requires .*'query'"),
+        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch: .*'query'"),
         (topics("nan 0"), InputError, "query 'nan 0' must be finite"),
     ],
 )
