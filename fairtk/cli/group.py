@@ -206,8 +206,9 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
 def cli() -> None:
     """Measure and improve how fairly retrieval and RAG pipelines expose documents.
 
-    \b
     Start with one of these, and read `fairtk COMMAND --help`:
+
+    \b
       fairtk demo
       fairtk evaluate qrels.txt bm25.run -m EE_D@5
     """  # noqa: D301 - click reads the backslash
