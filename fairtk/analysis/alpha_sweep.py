@@ -52,9 +52,9 @@ class Frontier:
     """The trade-off of two measures.
 
     Attributes:
-        curve: one row per system and alpha (infinity for the fixed ranking, NaN for a sampled run):
-            the means ``x`` and ``y`` with their intervals, and ``dominated``, whether another row
-            is at least as good in both and better in one.
+        curve: one row per system and alpha (infinity for the deterministic ranking, NaN for a
+            sampled run): the means ``x`` and ``y`` with their intervals, and ``dominated``, whether
+            another row is at least as good in both and better in one.
         areas: ``system``, ``area``, ``low``, ``high``: the mean of y over x in [0, 1].
         area_differences: ``one``, ``other``, ``difference`` (area of other - area of one) and its
             interval ``low`` to ``high``, from the same bootstrap samples.
@@ -152,7 +152,7 @@ class Frontier:
             labels = [""] * len(part)
             for point in _distant_points(x, y):
                 alpha = part["alpha"].iloc[point]
-                labels[point] = "fixed" if np.isinf(alpha) else f"alpha {alpha:g}"
+                labels[point] = "deterministic" if np.isinf(alpha) else f"alpha {alpha:g}"
             hollow = part["dominated"].to_numpy()
             label = shorten(str(name), _NAME)
             every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
@@ -318,8 +318,8 @@ def interval(values: FloatArray, confidence: float) -> tuple[float, float]:
 
 
 ALPHAS = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)
-FIXED = math.inf
-"""The alpha of the fixed ranking."""
+DETERMINISTIC = math.inf
+"""The alpha of the deterministic ranking."""
 
 
 @accepts_dataframes
@@ -343,17 +343,19 @@ def frontier(
 ) -> Frontier:
     """Compute the trade-off of two measures over the alpha of `FairSampler`, without sampling.
 
-    EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are exact (`PlackettLuceExposure`). EU is estimated from
-    existing answers (`off_policy_utility`). Bands are bootstrap intervals over the queries.
+    EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are computed exactly (`PlackettLuceExposure`). EU is
+    estimated from existing answers (`off_policy_utility`). Bands are bootstrap intervals over the
+    queries.
 
     Args:
         qrels: see `fairtk.evaluate`.
-        runs: runs R of retrievers, one curve each; sampled runs S are single points, by the
-            unbiased estimate of EE_D and EE_L, as the curves are exact.
+        runs: runs R of retrievers give one curve each. Sampled runs S are single points; their
+            EE_D and EE_L are unbiased estimates, because the curves are exact.
         x: a measure, e.g. of disparity.
         y: a measure of relevance or utility.
-        alphas: the exponents of the sampler; the fixed ranking is added unless a measure is EU.
-        answers: for EU, rankings S with ``qanswer`` by retriever and alpha.
+        alphas: the exponents of the sampler; the deterministic ranking is added unless a measure
+            is EU.
+        answers: for EU, rankings S with ``qanswer``, by retriever and alpha.
         cutoff: for EU, the number of documents that the generator read.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`.
@@ -386,7 +388,7 @@ def frontier(
     if not grid:
         raise ParameterError("frontier: `alphas` is empty; give the exponents to sweep")
     if len(exact) == 2:
-        grid.append(FIXED)
+        grid.append(DETERMINISTIC)
     values = {
         name: np.stack(
             [
@@ -438,11 +440,13 @@ def _exact(
 ) -> FloatArray:
     """Return the exact value of each alpha and query; shape (n_alphas, n_queries)."""
     browsing, cutoff = _model(measure)
-    finite = [alpha for alpha in grid if alpha != FIXED]
+    finite = [alpha for alpha in grid if alpha != DETERMINISTIC]
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
     parts = {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
-    if FIXED in grid:
-        parts[FIXED] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(run)
+    if DETERMINISTIC in grid:
+        parts[DETERMINISTIC] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(
+            run
+        )
     return np.concatenate([_measured(parts[alpha], labels, measure) for alpha in grid])
 
 

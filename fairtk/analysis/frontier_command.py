@@ -41,16 +41,18 @@ def command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Compute the trade-off of two measures over alpha for the RUNS of retrievers.
+    """Compute the trade-off of two measures for RUNS of retrievers, over the alpha of the sampler.
 
-    Values are exact, not sampled; EU is estimated from existing answers. RUNS with samples are
-    single points. The output has each curve with bootstrap intervals over queries, dominated
-    points, the area under each curve, and pairs of retrievers: differences of areas, and of x at
-    equal y, on the same bootstrap samples. `fairtk.frontier` does the same in Python.
+    QRELS and RUNS are as in `fairtk evaluate`. Values are exact, so no samples are needed. EU is
+    estimated from existing answers. A sampled run is a single point.
+
+    The output has the curve of each retriever, with bootstrap intervals over queries and marks of
+    dominated points, and the area under each curve. Pairs of retrievers are compared by their
+    areas, and by x at equal y. `fairtk.frontier` does the same in Python.
 
     \b
     Examples:
-      fairtk frontier qrels.txt bm25.run dense.run --plot frontier.svg
+      fairtk frontier qrels.txt bm25.run dense.run --page frontier.html
       fairtk frontier qrels.tsv bm25.run -y "EU(utility='rougeL')" --answers 1=a1.parquet
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.alpha_sweep import frontier

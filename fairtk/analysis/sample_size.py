@@ -33,13 +33,12 @@ class Precision:
     """The result of `precision`.
 
     Attributes:
-        per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the standard error
-            from sampling; NaN for fewer than two samples, four for EE_D and EE_L; if N samples do
-            not differ, as if one in N + 1 differed by the full range), ``bias`` (plain minus
-            unbiased estimate, for EE_D and EE_L that are not "unbiased"; NaN for one sample),
-            ``needed`` (the smallest number N of samples with
-            ``abs(bias(N)) + z * error(N) <= half_width``, where ``bias(N) = bias * n_samples / N``;
-            NaN if `error` or `bias` is NaN).
+        per_query: ``measure``, ``qid``, ``value``, ``n_samples``; ``error``, the standard error
+            from sampling (NaN for fewer than two samples, or four for EE_D and EE_L; if all N
+            samples are equal, that of one different sample in N + 1); ``bias``, the plain minus the
+            unbiased estimate of EE_D and EE_L (NaN for one sample); and ``needed``, the smallest
+            number N of samples with ``abs(bias(N)) + z * error(N) <= half_width``, where
+            ``bias(N) = bias * n_samples / N`` (NaN if `error` or `bias` is NaN).
         means: ``measure``, ``value`` (the mean over the defined queries), ``error`` and
             ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples per
             query for the requested half-width of the mean, bias included), ``n`` (queries).

@@ -28,15 +28,15 @@ def command(
 ) -> None:
     """Check whether the order of RUNS changes with other settings of the measures.
 
-    QRELS, RUNS and the measures are as in `fairtk evaluate`. The command varies the browsing model,
-    its patience, the cutoff, the target, the handling of documents without a group, bounds, the
-    base of the logarithm, and the labels of unjudged documents. It prints for each setting
-    Kendall's tau with the original order of runs, the winner, and whether the winner changes.
-    `fairtk.sensitivity` does the same in Python.
+    QRELS, RUNS and the measures are as in `fairtk evaluate`. One setting is changed at a time: the
+    browsing model, its patience, the cutoff, the target, the handling of documents without a group,
+    the bounds, the base of the logarithm, or the labels of unjudged documents. For each setting,
+    the output has the winner (the run with the best mean), whether it changes, and Kendall's tau
+    with the original order of runs. `fairtk.sensitivity` does the same in Python.
 
     \b
     Examples:
-      fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --plot heat.svg
+      fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --page order.html
       fairtk sensitivity qrels.txt *.run -m AWRF@20 --groups gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.choices import sensitivity
