@@ -231,11 +231,11 @@ class Frontier:
             for row in self.areas.itertuples()
         ]
         rows += [
-            [row.other, row.one, what, signed(row.difference, 3),
+            [row.other, row.one, f"difference in {what}", signed(row.difference, 3),
              interval_text(row.low, row.high, 3)]
             for frame in (self.area_differences.assign(level=math.nan), self.equal)
             for row in frame.itertuples()
-            for what in ["area" if row.level != row.level else f"{x} at {y} = {row.level:.3f}"]
+            for what in ["area" if math.isnan(row.level) else f"{x} at {y} = {row.level:.3f}"]
         ]  # fmt: skip
         return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
 

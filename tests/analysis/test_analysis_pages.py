@@ -77,7 +77,7 @@ def test_the_page_of_a_frontier_has_its_values(frontier, tmp_path):
         row[:4] for row in rows
     ]
     gap = frontier.area_differences.iloc[0]
-    assert [gap["other"], gap["one"], "area", f"{gap['difference']:+.3f}"] in [
+    assert [gap["other"], gap["one"], "difference in area", f"{gap['difference']:+.3f}"] in [
         row[:4] for row in rows
     ]
 
