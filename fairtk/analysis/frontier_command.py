@@ -43,10 +43,10 @@ def command(
 ) -> None:
     """Compute the trade-off of two measures over alpha for the RUNS of retrievers.
 
-    Values are exact, not sampled; EU is estimated from existing answers. RUNS with samples are
-    single points. The output has each curve with bootstrap intervals over queries, dominated
-    points, the area under each curve, and pairs of retrievers: differences of areas, and of x at
-    equal y, on the same bootstrap samples. `fairtk.frontier` does the same in Python.
+    Values are exact; only EU is estimated, from existing answers. A run with samples is a single
+    point. The output has each curve with bootstrap intervals over queries, dominated points, and
+    the area under each curve. For each pair of retrievers, it has the differences of areas, and of
+    x at equal y, on the same bootstrap samples. `fairtk.frontier` does the same in Python.
 
     \b
     Examples:
