@@ -74,7 +74,7 @@ class TopShare(FairMeasure):
 
     Exposure is the number of sampled rankings that show a document. 1/k for one fixed ranking of
     k documents or more, less for a policy that varies; lower is more even. It does not look at
-    labels: read it beside a measure of relevance.
+    labels: read it with a measure of relevance.
     """
 
     NAME = "TopShare"
