@@ -20,8 +20,6 @@
 # You have run files and relevance labels. This tutorial measures how evenly the rankings spread
 # exposure over documents (EE_D), how much of it goes to useful documents (EE_R), and the mean of
 # any other measure over sampled rankings (`E(...)`). It needs no model and takes seconds.
-#
-# Run it as a script (`python tutorials/01_evaluate_a_run.py`) or open it as a notebook (jupytext).
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
