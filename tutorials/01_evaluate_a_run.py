@@ -18,11 +18,8 @@
 # ![Exposure of one query's documents at alpha 1 and alpha 8](../docs/_static/tutorials/01.png)
 #
 # You have run files and relevance labels. This tutorial measures how evenly the rankings spread
-# exposure over documents (EE_D), how much of it goes to useful documents (EE_R), and what every
-# other measure of ir_measures is on average over sampled rankings (`E(...)`). No model is needed,
-# and everything takes seconds.
-#
-# Run it as a script (`python tutorials/01_evaluate_a_run.py`) or open it as a notebook (jupytext).
+# exposure over documents (EE_D), how much of it goes to useful documents (EE_R), and the mean of
+# any other measure over sampled rankings (`E(...)`). It needs no model and takes seconds.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -56,12 +53,13 @@ plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.rig
 # ## Run files with samples
 #
 # A stochastic ranking policy draws a new ranking for each request. Exposure over many requests is
-# estimated from N sampled rankings per query. In a file these are TREC runs whose **second column
-# is the number of the sample**; `Q0` in that column means a plain run.
+# estimated from N sampled rankings per query. In a TREC run file of samples, **the second column is
+# the number of the sample**; in a plain run, it is `Q0`.
 #
-# The packaged demo (invented viewers and their movies) gives us files to work with: BM25's ranking
-# of each viewer's entries, and rankings drawn from it by `FairSampler`, 100 per query. `alpha`
-# says how closely the draws follow the scores: 0 is uniform, larger is closer to BM25's order.
+# The files of this tutorial come from the packaged demo (invented viewers and their movies): BM25's
+# ranking of each viewer's entries, and 100 rankings per query that `FairSampler` draws from it.
+# `alpha` controls how closely the draws follow the scores: 0 is uniform, and a larger alpha is
+# closer to BM25's order.
 
 # %%
 demo = fairtk.demo.load()
@@ -81,7 +79,8 @@ print(runs[2].head(7).to_string(index=False))
 # %% [markdown]
 # ## The first table
 #
-# On the command line. `E(nDCG@5)` is nDCG@5 of each sampled ranking, averaged.
+# On the command line, `fairtk evaluate` prints the means. `E(nDCG@5)` is the mean of nDCG@5 over
+# the sampled rankings.
 
 
 # %%
@@ -92,21 +91,21 @@ shell(
 )
 
 # %% [markdown]
-# How to read it, for a *machine user*, a language model that pays equal attention to the top five
-# documents and ignores the rest (`browsing="MU"`, the default):
+# These values are for a *machine user* (`browsing="MU"`, the default): a language model that pays
+# equal attention to the top five documents and ignores the rest.
 #
-# | measure | what it is | range | better |
+# | measure | definition | range | better |
 # |---|---|---|---|
-# | `EE_D@5` | squared norm of expected exposure, over a fixed ranking's | 0 to 1 | lower |
-# | `EE_R@5` | overlap of exposure with the ideal policy's, over the most | 0 to 1 | higher |
-# | `EE_L@5` | squared distance between the two, over its bound | 0 to 1 | lower |
+# | `EE_D@5` | squared norm of expected exposure, divided by a fixed ranking's | 0 to 1 | lower |
+# | `EE_R@5` | overlap with the ideal policy's exposure, divided by its maximum | 0 to 1 | higher |
+# | `EE_L@5` | squared distance between the two, divided by its bound | 0 to 1 | lower |
 # | `E(nDCG@5)` | nDCG@5 averaged over the rankings | 0 to 1 | higher |
 #
-# A fixed ranking always has EE_D 1: the same five documents get everything. EE_D looks at single
-# documents, not at groups of people, and does not ask who deserves exposure; EE_R and EE_L do, by
-# comparison with an ideal policy that shows useful documents first, in random order among equals.
+# A fixed ranking always has an EE_D of 1, because the same five documents get all exposure. EE_D
+# measures single documents, not groups of people, and ignores usefulness. EE_R and EE_L compare
+# with an ideal policy, which shows useful documents first, in random order among equals.
 #
-# In Python the same goes through ir_measures, which names its columns `query_id`, `doc_id` and
+# In Python, use the same measures with ir_measures, whose columns are `query_id`, `doc_id` and
 # `relevance`.
 
 # %%
@@ -128,12 +127,11 @@ def per_query(measure, run, labels=qrels):
 # %% [markdown]
 # ## Undefined queries
 #
-# Where a mean does not cover all queries, the table has the number of queries. Some viewers have no
-# useful entry at all (every label is 0). Then no ranking is better than another, and EE_R and EE_L
-# are undefined: NaN, with a warning. ir_measures and `pt.Experiment` average NaN to NaN.
-# `fairtk.drop_undefined` keeps the queries with a useful document and makes that explicit in your
-# code. `fairtk evaluate` averages the defined values and prints the number of queries. nDCG is 0
-# for such queries, which lowers its mean for every system: one more reason to leave them out.
+# Some viewers have no useful entry at all (every label is 0). Then no ranking is better than
+# another, and EE_R and EE_L are undefined: NaN, with a warning. `fairtk evaluate` averages the
+# defined values and prints their number. In ir_measures and `pt.Experiment`, the mean is NaN, so
+# use `fairtk.drop_undefined` to keep only queries with a useful document. nDCG is 0 for the other
+# queries, which lowers its mean for every system.
 
 # %%
 defined = fairtk.drop_undefined(qrels)
@@ -143,9 +141,10 @@ print(evaluate([EE_D @ 5, EE_R @ 5, EE_L @ 5, E(nDCG @ 5)], runs[2], defined))
 # %% [markdown]
 # ## Exposure, document by document
 #
-# One query. A document's expected exposure under the machine user is the share of the rankings
-# that have it among the first five. The target is the exposure under the ideal policy: with m
-# useful documents, 1 for each if m is at most 5; the other documents share the free ranks.
+# This section looks at one query. A document's expected exposure under the machine user is the
+# share of rankings in which it is among the first five. The target is the exposure under the ideal
+# policy. If there are at most 5 useful documents, it is 1 for each, and the other documents share
+# the free ranks.
 
 # %%
 useful = defined[defined["label"] > 0].groupby("qid").size()
@@ -180,7 +179,7 @@ axes.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0
 plt.show()
 
 # %% [markdown]
-# The measures are arithmetic on these points. Computed directly, for alpha 8:
+# The measures follow directly from these values. For alpha 8:
 
 # %%
 e = exposure(runs[8]).to_numpy()
@@ -198,10 +197,9 @@ for name, measure in (("EE_D", EE_D @ 5), ("EE_R", EE_R @ 5)):
 # ## Paper bounds and exact bounds
 #
 # The paper divides EE_D by its largest value and takes 0 for the smallest. No policy reaches 0:
-# some documents must fill the five ranks, and a uniform policy over n documents has
-# n (k/n)^2 / k = k/n. With 30 candidates that is 0.17, with 10 it is 0.5. `bounds="exact"`
-# subtracts the floor: 0 is then the most even policy, and queries with few and with many
-# candidates are comparable.
+# some documents must fill the five ranks, and a uniform policy over n documents has n (k/n)^2 / k =
+# k/n. With 30 candidates that is 0.17, with 10 it is 0.5. With `bounds="exact"`, the most even
+# policy has 0, and queries with few and with many candidates are comparable.
 
 # %%
 bounds = {"paper": EE_D @ 5, "exact": EE_D(bounds="exact") @ 5}

@@ -17,12 +17,12 @@
 #
 # ![Accuracy of the answers against disparity of exposure](../docs/_static/tutorials/02.png)
 #
-# A language model that answers from retrieved documents is a user too: the documents it reads get
-# exposure, all others do not. This tutorial puts a stochastic ranking policy between retriever
-# and generator, and measures the effect of more even exposure on relevance and on the answers. It
+# A language model that answers from retrieved documents is a user, too: only the documents that it
+# reads get exposure. This tutorial puts a stochastic ranking policy between retriever and
+# generator, and measures the effect of more even exposure on relevance and on the answers. It
 # follows *Towards Fair RAG* (Kim and Diaz 2024) on a small scale: the packaged demo, invented
 # viewers who tag movies, and a tiny T5 trained for it. The numbers show how the tools behave, not
-# real systems. To repeat it on LaMP itself see `examples/lamp_folder.py`.
+# real systems. For LaMP's own data, see `examples/lamp_folder.py`.
 #
 # It takes a few minutes on two idle cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`.
 
@@ -86,7 +86,7 @@ pipeline = bm25 >> sampler >> reader
 print(pipeline)
 
 # %% [markdown]
-# PyTerrier can inspect it before anything runs: the input and output columns of each stage.
+# PyTerrier can show the input and output columns of each stage before anything runs.
 
 # %%
 topic_columns = list(topics.columns)
@@ -96,8 +96,8 @@ for name, stage in (("bm25", bm25), (">> sampler", bm25 >> sampler), (">> reader
 assert "FairSampler" in pt.schematic.draw(pipeline)  # the same as a drawing, in HTML
 
 # %% [markdown]
-# One topic. BM25 alone always shows the same five entries. With the sampler the first five differ
-# between draws, and so may the answer.
+# For one topic, BM25 alone always shows the same five entries. With the sampler, the first five
+# differ between draws, so the answer can differ, too.
 
 # %%
 one = demo.topics[demo.topics["qid"] == "1012"]
@@ -117,7 +117,7 @@ print("entries that were read at least once:", answered["docno"].nunique(), "of"
 #
 # `fairtk.Experiment` takes the arguments of `pt.Experiment`; the measures are ordinary measures,
 # and both give the same values. `OracleSampler` knows the labels: its rankings have useful entries
-# first, shuffled among equals. It is ideal for these labels, not a system.
+# first, shuffled among equals. It is the ideal policy for these labels, not a real system.
 
 # Estimated from a few samples, the plain EE_D is too large by (1 - EE_D) / N on average; the
 # unbiased estimate corrects that.
@@ -142,9 +142,9 @@ assert means.loc["oracle", NAMES[3]] > means.loc["alpha 0", NAMES[3]]  # labels 
 # %% [markdown]
 # ## The trade-off
 #
-# Each point is a policy; to the left exposure is more even. Bars are intervals over queries.
-# Systems answer the same queries, so differences between them are more precise than the bars
-# suggest: for tests call `results.compare(...)`.
+# Each point is a policy; exposure is more even to the left. Bars are intervals over queries. All
+# systems answer the same queries, so differences between them are more precise than the bars
+# suggest. Use `results.compare(...)` to test them.
 
 # %%
 results.plot_trade_off(NAMES[0], "EE_R@5")
@@ -153,9 +153,9 @@ results.plot_trade_off(NAMES[0], "EE_R@5")
 results.plot_trade_off(NAMES[0], "EU(utility='accuracy')")
 
 # %% [markdown]
-# Means hide gains and losses of queries. For each query: the share of right answers with sampled
-# rankings, minus BM25's (0 or 1, since it has a single answer). Where BM25 is right, sampling can
-# only lose; where BM25 is wrong, sampling can only win.
+# Means hide gains and losses of queries. The next figure shows, for each query, the share of
+# correct answers with sampled rankings minus BM25's (0 or 1, since it has a single answer). If BM25
+# is right, sampling can only lose; if BM25 is wrong, sampling can only win.
 
 # %%
 by_query = results.per_query[results.per_query["measure"] == NAMES[3]]
@@ -188,10 +188,10 @@ assert rows[0] == rows[1] == rows[2]
 # %% [markdown]
 # ## Retrieval over a collection
 #
-# With a search index the pipeline is the same, except for the texts: an index of PISA (no Java;
-# Linux on x86-64) has no texts, so a text loader adds the columns of the prompt. Here all viewers'
-# entries form one collection, and most entries that BM25 retrieves belong to other viewers, whose
-# taste does not help. `examples/headline_pisa.py` runs this with your own files.
+# With a search index, the pipeline needs one more stage: an index of PISA (no Java; Linux on
+# x86-64) has no texts, so a text loader adds the columns of the prompt. In this example, all
+# viewers' entries form one collection, and most entries that BM25 retrieves belong to other
+# viewers, whose taste does not help. `examples/headline_pisa.py` runs this with your own files.
 
 # %%
 try:
@@ -234,8 +234,8 @@ if PisaIndex is not None:
 # ## Your own generator
 #
 # `FlanT5(model="google/flan-t5-base", prompt="rag")` takes a model of the hub or a local folder.
-# `Generator(backend, prompt)` takes anything that turns a list of prompts into a list of answers,
-# a function for example. And `fairtk.prompts.get("template", template=...)` makes a prompt.
+# `Generator(backend, prompt)` accepts anything that turns a list of prompts into a list of answers,
+# such as a function. `fairtk.prompts.get("template", template=...)` makes a prompt.
 
 # %%
 shout = fairtk.Generator(

@@ -17,13 +17,13 @@
 #
 # ![The new measure and EE_D, by alpha](../docs/_static/tutorials/03.png)
 #
-# A plugin is a Python package that fairtk discovers. After `pip install`, its measures work
-# in `ir_measures`, in `pt.Experiment` and on the command line, like the built-in ones; after
-# `pip uninstall` they are gone. This tutorial writes one from nothing: three files.
+# A plugin is a Python package that fairtk discovers. After `pip install`, its measures work in
+# `ir_measures`, in `pt.Experiment` and on the command line, like the built-in ones; after
+# `pip uninstall` they are gone. This tutorial writes one with three files.
 #
-# The measure is `TopShare`: of all the times that a stochastic ranking policy shows some document
-# in the first k ranks, which share goes to the document that is shown most? A policy that always
-# shows the same k documents has 1/k; an even one over n candidates comes near 1/n.
+# The measure is `TopShare`, the share of the first k ranks, over all sampled rankings, that the
+# most frequent document gets. A policy that always shows the same k documents has 1/k; an even
+# policy over n candidates is near 1/n.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -53,7 +53,7 @@ source.mkdir()
 #
 # A measure is a class with declarations and one method. `score_query` gets the labels and the
 # rankings of one query as frames; the rankings have the columns `docno`, `sample` and `rank`, and
-# are cut at `@k` in each sample already. Two declarations need thought:
+# each sample is already cut at `@k`. Two declarations need thought:
 #
 # * `BETTER`: is a higher or a lower value better?
 # * `MISSING`: the value of a query for which a system returns nothing. It must be the worst value,
@@ -74,7 +74,7 @@ class TopShare(FairMeasure):
 
     Exposure is the number of sampled rankings that show a document. 1/k for one fixed ranking of
     k documents or more, less for a policy that varies; lower is more even. It does not look at
-    labels: read it beside a measure of relevance.
+    labels: read it with a measure of relevance.
     """
 
     NAME = "TopShare"
@@ -124,7 +124,7 @@ build-backend = "setuptools.build_meta"
 # ## 3. Install it
 #
 # Usually this is `pip install -e .` in the new folder. Here the target is a temporary folder that
-# only the commands below see: your environment does not change.
+# only the commands below use, so your environment does not change.
 
 # %%
 installed = folder / "installed"
@@ -183,7 +183,8 @@ print(run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(so
 # %% [markdown]
 # ## 5. Use it
 #
-# On the command line, with two sampled rankings in a TREC file (the second column is the sample):
+# On the command line, the new measure works with any run. This TREC file has two sampled rankings
+# (the second column is the sample):
 
 # %%
 (folder / "qrels.txt").write_text("q 0 a 1\nq 0 b 0\nq 0 c 0\n")
@@ -193,8 +194,8 @@ command = ["evaluate", "qrels.txt", "run.txt", "-m", "TopShare@2", "-m", "EE_D@2
 print(run(sys.executable, "-m", "fairtk", *command))
 
 # %% [markdown]
-# And in an experiment: how does the measure depend on the sampler's `alpha` on the packaged
-# collection? The larger `alpha`, the closer the policy is to always showing the same documents.
+# In an experiment, we can see how the measure depends on the sampler's `alpha`. The larger `alpha`,
+# the closer the policy is to always showing the same documents.
 
 # %%
 EXPERIMENT = """
@@ -263,8 +264,8 @@ plt.show()
 # %% [markdown]
 # ## 6. Remove it
 #
-# `pip uninstall fairtk-top-share`; here, the temporary folder is deleted. The error of an unknown
-# name lists the known names.
+# Usually this is `pip uninstall fairtk-top-share`; here, we delete the temporary folder. The error
+# for an unknown measure lists the known ones.
 
 # %%
 shutil.rmtree(installed)

@@ -17,17 +17,17 @@
 #
 # ![What each group, rank and query adds to 1 - AWRF](../docs/_static/tutorials/04.png)
 #
-# Who is seen? TREC Fair Ranking 2022 asks an editor's question: given the keywords of a
-# WikiProject, do the articles that a ranking shows represent people and places as the relevant
-# articles, and the world, do? This tutorial measures it: AWRF for one attribute and for several
-# crossed, nDCG beside it, what each group costs, and where.
+# TREC Fair Ranking 2022 asks a question of Wikipedia's editors: for the keywords of a WikiProject,
+# does a ranking represent people and places in the same shares as the relevant articles and the
+# world? This tutorial measures this with AWRF, for one attribute and for crossed attributes, next
+# to nDCG. It then shows the cost of each group and rank.
 #
 # Run it as a script or open it as a notebook (jupytext):
 #
 #     python tutorials/04_group_fairness_trec_fair.py            # a small invented collection
 #     python -O tutorials/04_group_fairness_trec_fair.py FOLDER  # the track's files
 #
-# FOLDER holds the official files: `trec_corpus_20220301_plain.json.gz`,
+# FOLDER has the official files: `trec_corpus_20220301_plain.json.gz`,
 # `trec_2022_articles_discrete.json.gz` and `train_topics_meta.jsonl`. Without FOLDER, the script
 # writes invented files in the same format. Assertions check its numbers; `-O` skips them.
 
@@ -98,12 +98,11 @@ print(f"{len(topics)} topics, {len(qrels)} relevant articles")
 # value belongs to `@UNKNOWN`, which is a group like any other.
 #
 # **What these labels are.** They are data about *documents*, derived from Wikidata statements and
-# link counts, in categories chosen by people. A gender label is what a knowledge base
-# records about the person that an article is about, often guessed by others, sometimes wrong,
-# and reduced by the track to female, male and NB. A region is not a nationality and not an
-# identity. Labels are missing more often for people about whom less is written, which is exactly
-# the effect to measure. Nothing here says how people see themselves, and no number below is a
-# statement about a person.
+# link counts, in categories chosen by people. A gender label is what a knowledge base records about
+# the person that an article is about, often guessed by others, sometimes wrong, and reduced by the
+# track to female, male and NB. A region is not a nationality and not an identity. Labels are
+# missing more often for people about whom less is written, which is the effect to measure. The
+# labels do not say how people see themselves, and no number below describes a person.
 
 # %%
 dimensions = trec_fair.dimensions(FOLDER)
@@ -120,9 +119,9 @@ show(Target.uniform(gender))
 # ## Targets
 #
 # The track's target for a topic is the mean over its relevant articles. Its known part is averaged
-# with a background in equal parts: the world population by region, and 49.5 % women, 49.5 % men,
-# 1 % NB. That is a decision, not a fact. Other targets are `Target.uniform`, `Target.population`,
-# and `Target.from_frame` for your own.
+# equally with a background distribution: the world population by region, and 49.5 % women, 49.5 %
+# men, 1 % NB. This target is a decision, not a fact. Other targets are `Target.uniform`,
+# `Target.population`, and `Target.from_frame` for your own.
 
 # %%
 targets = {
@@ -136,9 +135,9 @@ print(official[official["qid"] == first].to_string(index=False, float_format="{:
 # %% [markdown]
 # ## Runs
 #
-# BM25 with the keywords (PISA where it is installed), and two systems to compare: rankings drawn
-# from BM25's scores by `FairSampler`, and an oracle that knows the relevant articles and the target
-# for gender x place.
+# We compare BM25 with the keywords (by PISA, if installed) with two systems: rankings that
+# `FairSampler` draws from BM25's scores, and an oracle that knows the relevant articles and the
+# target for gender x place.
 
 
 # %%
@@ -184,9 +183,9 @@ print(f"known gender: {coverage['with_label'].sum()} of {coverage['retrieved'].s
 # ## The table
 #
 # AWRF@k is 1 minus the Jensen-Shannon divergence of the groups' shares of attention from the
-# target: 1 is the target itself; with the natural logarithm, as here and in the track, the worst is
-# 1 - ln 2 = 0.307. `nDCG_TREC` is the track's nDCG (ranks 1 and 2 weigh the same), not trec_eval's.
-# The track's score is the mean of their *products*; report the factors as well.
+# target. It is 1 at the target; with the natural logarithm, as in the track, the worst value is 1 -
+# ln 2 = 0.307. `nDCG_TREC` is the track's nDCG (ranks 1 and 2 weigh the same), not trec_eval's. The
+# track's score is the mean of their *products*; report the factors as well.
 
 # %%
 awrf = {
@@ -227,21 +226,21 @@ assert crossed["oracle"] > crossed["bm25"]  # nearer to the target
 assert (table["AWRF gender"] > crossed).all()
 
 # %% [markdown]
-# Take the warnings seriously: groups without any article in the collection cost every system the
-# same, and where most labels are missing AWRF describes only the labeled articles.
+# Read the warnings: groups without any article in the collection add the same cost to every system,
+# and if most labels are missing, AWRF describes only the labeled articles.
 #
 # Crossing attributes usually lowers AWRF: a ranking may be even for gender and for place, yet show
-# women from one region only. All dimensions crossed give millions of groups for a few ranks, so
-# every ranking is far from the target. Such values compare systems and mean little by themselves,
-# and a policy that shows more articles is always nearer to the target. For sampled rankings,
-# exposure is averaged first and *then* compared with the target: `amortize=False` averages the
-# values of single rankings instead.
+# women from one region only. If all attributes are crossed, there are millions of groups for a few
+# ranks, so every ranking is far from the target, and a policy that shows more articles is always
+# closer. Use such values only to compare systems. For sampled rankings, exposure is averaged first
+# and *then* compared with the target; `amortize=False` averages the values of single rankings
+# instead.
 
 # %% [markdown]
 # ## What if the unknown were known?
 #
-# `unlabeled="best"` and `"worst"` are the bounds over all ways to complete unknown labels. A
-# difference between systems that is smaller than this width may come from missing labels.
+# `unlabeled="best"` and `"worst"` give bounds over all ways to fill in unknown labels. A difference
+# between systems that is smaller than the width of these bounds may come from missing labels.
 
 # %%
 known = Target.population({"female": 0.5, "male": 0.5}, gender)
@@ -280,7 +279,7 @@ assert np.isclose(explanation.total, 1 - crossed["bm25"])
 explanation.plot()
 
 # %% [markdown]
-# Before and after: the same for two systems, as `cost`, `baseline_cost` and `change`.
+# With a baseline, the tables have `cost`, `baseline_cost` and `change`.
 
 # %%
 change = fairtk.explain(qrels, sampled, awrf[gender.name], baseline=run)

@@ -19,9 +19,9 @@
 #
 # A ranking can only show documents that the query retrieves. FAIR-QR (Chen & Fang 2025, arXiv
 # 2503.21092) asks a language model for keywords for the group that is furthest below its target
-# exposure, retrieves again, and repeats while the exposure gets nearer to the target. Then it ranks
-# the retrieved documents by the original query. This tutorial shows one query's loop, the cost of
-# the loop, the loop as the first stage of a RAG pipeline, and the paper's whole comparison.
+# exposure, retrieves again, and repeats while the exposure gets closer to the target. Then it ranks
+# the retrieved documents by the original query. This tutorial shows one query's loop, its cost, the
+# loop as the first stage of a RAG pipeline, and the paper's complete comparison.
 #
 # It needs `fairtk-papers`: in a checkout,
 # `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
@@ -98,9 +98,9 @@ bm25 = CollectionBM25(WORK / "index", data.documents)
 #
 # `KeywordRefiner` replaces a language model: it adds the group's next terms from a table
 # (`fairtk.llm.local.PACKAGED`, or your own). It is free, and it is the baseline that a model has to
-# beat. A few words are a crude picture of a group. If labels were derived from words, as here, the
-# refiner's terms retrieve exactly those words, so results say more about the labels than about
-# refinement.
+# beat. A few words are a crude description of a group. In this collection, labels were derived from
+# words, and the refiner's terms retrieve exactly those words. So the results say more about the
+# labels than about refinement.
 
 # %%
 measured = AWRF(groups=gender, target=target) @ CUTOFF
@@ -118,7 +118,7 @@ for row in one.itertuples():
 # %% [markdown]
 # Each row has the most underexposed group, the added words, the new divergence and shares of
 # exposure, nDCG of the refined list, and nDCG after re-ranking by the original query. `share:`
-# columns have each group's share. The same as a figure:
+# columns have each group's share. The figure shows the same values:
 
 # %%
 shares = [c for c in trace.columns if c.startswith("share:")]
@@ -128,16 +128,16 @@ fair_qr.plot_trace(qid)
 # %% [markdown]
 # ## A language model, and what it costs
 #
-# Any server that speaks OpenAI's protocol, any local Hugging Face model, any function:
+# You can use any server with OpenAI's protocol, any local Hugging Face model, or a function:
 #
 #     from fairtk.llm import OpenAICompatible
 #     llm = OpenAICompatible("gpt-4o")                     # the key: OPENAI_API_KEY
 #     llm = OpenAICompatible("qwen", base_url="http://127.0.0.1:8000/v1", api_key_env=None)
 #
-# Use it with a `Ledger`: every answer is written to a file before it is used, an equal call is
-# never paid for twice, a killed run continues where it stopped, and `max_calls` and `max_cost` stop
-# it cleanly. `estimate` returns an upper bound of the cost, before any call. If all retries fail,
-# the query is *missing*: a warning and `.missing` name it; no query silently stays unrefined.
+# Use it with a `Ledger`: every answer is written to a file before it is used, equal calls are paid
+# for once, a killed run resumes, and `max_calls` and `max_cost` set limits. `estimate` returns an
+# upper bound of the cost, before any call. If all retries fail for a query, the query is *missing*:
+# a warning and `.missing` name it.
 
 # %%
 with Ledger(WORK / "answers.sqlite", max_calls=500) as ledger:
@@ -155,8 +155,8 @@ with Ledger(WORK / "answers.sqlite", offline=True) as ledger:
 #
 # The paper does not say which lists are re-ranked by the original query. `pool="last"` takes the
 # list with the smallest divergence, `"refined"` all accepted lists except the first. `"union"` adds
-# the first list to the pool; ordering by the same BM25 scores then returns that list unchanged:
-# refinement has no effect, as a warning says. `rerank=False` keeps the order of the refined
+# the first list to the pool; ordering by the same BM25 scores then returns that list unchanged, so
+# refinement has no effect, and a warning says so. `rerank=False` keeps the order of the refined
 # query.
 
 # %%
@@ -190,11 +190,11 @@ assert means.loc["pool=last", "AWRF"] > means.loc["bm25", "AWRF"]  # nearer to t
 # %% [markdown]
 # ## The first stage of a RAG pipeline
 #
-# `FairQR(...) >> FairSampler(...) >> FlanT5(...)`: refinement decides which documents are
-# candidates, the sampler how often each is shown, and the generator answers from them. Here each
+# `FairQR(...) >> FairSampler(...) >> FlanT5(...)`: refinement selects the candidates, the sampler
+# determines how often each is shown, and the generator answers from them. In this example, each
 # viewer of the packaged demo tags a movie, and the model reads five of the viewer's movies. For the
 # search (not for the prompt), the place where a movie was shot is appended to its text, so that
-# queries for places match. The origins are invented, as is all of the demo.
+# queries for places match. All data of the demo are invented.
 
 # %%
 PLACES = {
@@ -264,17 +264,17 @@ print(chain.T.to_string(float_format="{:.4f}".format))
 assert chain["AWRF by origin @5"].is_monotonic_increasing  # FairQR is nearer to even shares
 
 # %% [markdown]
-# Exposure by origin gets nearer to even shares; the table also has the effect on the answers. The
-# movies are invented: the numbers only show that the parts work together.
+# Exposure by origin gets closer to even shares; the table also has the effect on the answers. The
+# movies are invented, so the numbers only show that the parts work together.
 
 # %% [markdown]
 # ## The study
 #
 # `fairtk qr` is the paper's comparison: BM25, vector search, DLF, DELTR, FA*IR, MMR (from the
 # plugin `fairtk-baselines`), FAIR-QR with and without re-ranking, for gender and for geography,
-# with tests and intervals; then its settings one at a time, the number of refinements, and the
-# cost. `--dry-run` prints an upper bound of the cost first. Stop it at any time: the same command
-# resumes it.
+# with tests and intervals. It then varies FAIR-QR's settings one at a time, and reports the number
+# of refinements and the cost. `--dry-run` prints an upper bound of the cost. You can stop the study
+# at any time; the same command resumes it.
 
 
 # %%
@@ -289,13 +289,12 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 
 # %% [markdown]
 # A TOML file (`fairtk qr study.toml`) compares several models (`[[llm]]`) and retrievers
-# (`[[retriever]]`) side by side, adds fixed targets (`[targets]`), and takes TREC Fair Ranking
-# 2021, too (`dataset = "trec-fair/2021/eval"`). Without `--no-tuning`, each system is evaluated
-# twice: with its defaults and with settings tuned on other topics; `fairtk.tune` does that for any
-# pipeline. Results on real text, and why FAIR-QR loses, are in
-# `docs/reproduce/results.md`.
+# (`[[retriever]]`), adds fixed targets (`[targets]`), and also supports TREC Fair Ranking 2021
+# (`dataset = "trec-fair/2021/eval"`). Without `--no-tuning`, each system is evaluated twice: with
+# its defaults and with settings tuned on other topics; `fairtk.tune` does that for any pipeline.
+# Results on real text, and why FAIR-QR loses, are in `docs/reproduce/results.md`.
 #
-# Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
+# All results are in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
 # `traces.parquet`), and the ledger. In Python:
 # `fairtk_papers.fair_qr.QrStudy(data, "study", llm).run()`.

@@ -18,10 +18,10 @@
 # ![Normalized expected utility against disparity of exposure](../docs/_static/tutorials/06.png)
 #
 # Kim and Diaz (2024, arXiv 2409.11598) study the effect of fair rankings on a generator that reads
-# them. A document's label is its gain for the generator; rankings are drawn at several levels of
-# randomness (alpha), by an oracle, and deterministically; the generator answers from each. This
-# tutorial covers all steps, from LaMP's files to the paper's tables, figures and a report page, on
-# the packaged invented collection. The same code works on a folder of LaMP's own files.
+# them. A document is labeled by its gain for the generator. Rankings are sampled at several levels
+# of randomness (alpha), drawn by an oracle, or deterministic, and the generator answers from each.
+# This tutorial covers all steps, from LaMP's files to the paper's tables, figures and a report
+# page, on the packaged invented collection. The same code works on a folder of LaMP's own files.
 #
 # It needs `fairtk-papers`: in a checkout,
 # `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
@@ -80,8 +80,9 @@ study = fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {"tiny-t5": tiny}, OUT
 # %% [markdown]
 # ## The cost
 #
-# Before anything is generated: the number of rankings, the number of distinct prompts (equal
-# prompts of all alphas and systems are answered once), and the time at a given speed.
+# Before anything is generated, you can compute the number of rankings, the number of distinct
+# prompts (equal prompts of all alphas and systems are answered once), and the time at a given
+# speed.
 
 # %%
 plan = study.plan()
@@ -93,9 +94,9 @@ print(f"prompts to answer: about {prompts:.0f}, {prompts / 100 / 60:.1f} minutes
 # ## Labels
 #
 # The generator answers without any document, and from each document alone. The gain of a document
-# is the difference of the two utilities, and a document with a gain above 0 is useful. A label is
-# valid for one generator, not for human readers. Queries with at most one useful document are left
-# out, as in the paper.
+# is the difference of the two utilities, and a document with a gain above 0 is useful. Labels are
+# valid for this generator only, not for human readers. Queries with at most one useful document are
+# left out, as in the paper.
 
 # %%
 labels = study.label(task, tiny(task.number, settings.cutoff))
@@ -108,10 +109,10 @@ print("as a test collection:", sorted(path.name for path in (OUT / "labeled").it
 # %% [markdown]
 # ## The run
 #
-# Stop it at any time: each answer is in `experiment.sqlite` before it is used, and the same code
-# resumes. The table has, per policy: disparity of exposure (EE_D, lower is more even), exposure of
-# useful documents (EE_R) and quality of rankings (nDCG), the utility of answers, and the same
-# divided by the best single ranking's (normalized EU).
+# You can stop the run at any time: each answer is stored in `experiment.sqlite` before it is used,
+# and the same code resumes. For each policy, the table has the disparity of exposure (EE_D, lower
+# is more even), exposure of useful documents (EE_R), quality of rankings (nDCG), the utility of
+# answers (EU), and EU divided by that of the best single ranking (normalized EU).
 
 # %%
 results = study.run(print, keep_rankings=True)
@@ -126,7 +127,7 @@ assert np.isclose(means.loc["oracle", "nDCG"], 1)
 #
 # Tables 1 and 6 to 12 group rankings by how uneven their exposure is; Tables 3 to 5 are slopes and
 # areas of the three trade-offs; Tables 13 to 15 describe the collection. If the paper has a number
-# for the task, retriever and generator, it is in a column beside yours.
+# for the task, retriever and generator, an additional column has it.
 
 # %%
 tables = results.tables()
@@ -152,6 +153,6 @@ for page in fair_rag.save_model_sections(results, OUT):
     print(f"fairtk report {page.relative_to(OUT)}")
 
 # %% [markdown]
-# What these numbers do not say: whether the authors of documents want even exposure, and whether
-# labels of this generator hold for another. On this invented collection they only show that the
-# parts work together.
+# These numbers do not say whether the authors of documents want even exposure, or whether labels of
+# this generator hold for another. On this invented collection, they only show that the parts work
+# together.

@@ -60,10 +60,9 @@ REQUESTS = 60 if FAST else 400
 # %% [markdown]
 # ## The service
 #
-# Retrieval and sampling of one viewer's movies. The seed is derived from the request id: the same
-# id gives the same ranking, so a ranking can be reproduced when a user asks about it; another id
-# gives another draw. Random numbers depend on (seed, qid) alone, so threads do not affect each
-# other.
+# The service retrieves and samples one viewer's movies. The seed is derived from the request id:
+# the same id gives the same ranking, so you can reproduce a ranking when a user asks about it.
+# Random numbers depend only on seed and qid, so threads do not affect each other.
 
 # %%
 data = demo.load()
@@ -141,10 +140,10 @@ print(seconds.quantile([0.5, 0.95]).rename(index={0.5: "median", 0.95: "95 %"}).
 # %% [markdown]
 # ## What a single ranking guarantees
 #
-# Nothing about evenness: each ranking shows five documents and hides all others, so its disparity
-# is the largest possible. The *policy* is even: over many requests, exposure approaches the
-# policy's expectation. The values below show how many requests that takes, as the disparity of the
-# total exposure of all requests so far.
+# A single ranking guarantees nothing about evenness: it shows five documents and hides all others,
+# so its disparity is the largest possible. Only the *policy* is even: over many requests, exposure
+# approaches the policy's expectation. The values below, the disparity of the total exposure of all
+# requests so far, show how many requests that takes.
 
 # %%
 runs = pd.DataFrame(
@@ -194,9 +193,9 @@ scores = scorer(data.candidates)
 print(FairSampler(target_disparity=0.6, cutoff=CUTOFF, n_samples=1).calibrated(scores).head(3))
 
 # %% [markdown]
-# `max_relevance_loss=0.05, relevance="scores"` (or labels) bounds the loss instead. If a query
-# cannot reach the target, there is a warning. `PlackettLuceExposure` shows the full trade-off
-# first, also without sampling:
+# `max_relevance_loss=0.05, relevance="scores"` (or labels) bounds the loss instead. A warning names
+# queries that cannot reach the target. To see the trade-off first, use `PlackettLuceExposure`, also
+# without sampling:
 
 # %%
 labels = fairtk.drop_undefined(data.qrels)
@@ -211,6 +210,6 @@ assert trade_off["EE_D@5"].is_monotonic_increasing
 # %% [markdown]
 # ## What to log
 #
-# Log the seed (or the request id), alpha, and the versions: they reproduce any ranking. Monitor
-# exposure over a window of requests, by query or by provider, not the evenness of single answers.
-# A query that occurs once gets one draw, and no later request compensates for it.
+# Log the seed (or the request id), alpha, and the versions, so that you can reproduce any ranking.
+# Monitor exposure over a window of requests, by query or by provider, not the evenness of single
+# rankings. If a query occurs only once, no later request compensates for its single draw.

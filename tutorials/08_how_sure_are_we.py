@@ -17,10 +17,10 @@
 #
 # ![Trade-off curves of two retrievers, with 95 % bands](../docs/_static/tutorials/08.png)
 #
-# How reliable is a number? Are the data sound? Is the difference noise of the 100 samples, or of
-# the choice of queries? Would another system win at another cutoff, or with a more patient user?
-# Each question has a command. This tutorial uses the packaged demo (invented viewers who tag
-# movies, and a tiny T5). The numbers show how the tools behave, not real systems.
+# How reliable is a number? Are the data valid? Does a difference come only from the 100 samples, or
+# from the choice of queries? Would another system win at another cutoff, or with a more patient
+# user? A command answers each question. This tutorial uses the packaged demo (invented viewers who
+# tag movies, and a tiny T5). The numbers show how the tools behave, not real systems.
 #
 # It takes a few minutes on two cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`.
 
@@ -52,11 +52,11 @@ production = demo.groups[demo.groups["attribute"] == "production"].drop(columns=
 groups = fairtk.Groups.from_frame(production, name="production")
 
 # %% [markdown]
-# ## Are the data sound?
+# ## Are the data valid?
 #
-# `fairtk doctor QRELS RUN` on the command line. Readers reject a file at its first invalid line;
-# the doctor counts all errors, leaves out these rows, and continues. Here the ids of three queries
-# were read as numbers, and ten rows are duplicates.
+# On the command line, use `fairtk doctor QRELS RUN`. Other commands reject a file at its first
+# invalid line; `fairtk doctor` counts all errors, leaves out the invalid rows, and continues. Here
+# the ids of three queries were read as numbers, and ten rows are duplicates.
 
 # %%
 broken = bm25.copy()
@@ -67,9 +67,9 @@ print(diagnosis)
 assert diagnosis.number("error") == 1 and diagnosis.findings[0].count == 10  # the copied rows
 
 # %% [markdown]
-# The correct run. The remaining findings are notes: queries without a useful document have no EE_R,
-# a few ties are below the cutoff, and for some queries the target is out of reach, since no
-# retrieved document belongs to some of its groups.
+# For the correct run, only notes remain: queries without a useful document have no EE_R, a few ties
+# are below the cutoff, and some queries cannot reach the target, because no retrieved document
+# belongs to some of its groups.
 
 # %%
 diagnosis = fairtk.doctor(demo.qrels, bm25, groups, target="uniform")
@@ -80,7 +80,7 @@ qids = list(dict.fromkeys(qrels["qid"]))[:N_QUERIES]
 qrels, bm25, newest = (frame[frame["qid"].isin(qids)] for frame in (qrels, bm25, newest))
 
 # %% [markdown]
-# ## Are the numbers those of the papers?
+# ## Do the numbers agree with the papers?
 #
 # Tests compare fairtk with plain implementations of the published definitions. The page "Agreement
 # with published definitions" has the table. The definitions differ: in the code of *Towards Fair
@@ -94,8 +94,8 @@ print(fairtk.evaluate(qrels, {"alpha 2": sampled}, [EE_R @ 5, EE_R(variant="fair
 # %% [markdown]
 # ## How much is sampling noise?
 #
-# EE_D of N samples is too large by (1 - EE_D) / N: chance agreement of samples looks like
-# unevenness. Three remedies: more samples, the unbiased estimator, or exact exposure.
+# EE_D of N samples is too large by (1 - EE_D) / N on average, because chance agreement of samples
+# looks like unevenness. To avoid this, use more samples, the unbiased estimator, or exact exposure.
 # `PlackettLuceExposure` computes the exposure of every document by numerical integration.
 
 # %%
@@ -120,9 +120,9 @@ pilot = FairSampler(alpha=2, n_samples=20, cutoff=5)(bm25)
 print(fairtk.precision(qrels, pilot, [unbiased, EE_R @ 5], half_width=0.005))
 
 # %% [markdown]
-# The effect of alpha differs between queries, since it is an exponent of their scores. Instead, set
-# the disparity: `target_disparity=0.4` finds, for each query, the alpha whose exact EE_D is 0.4.
-# Queries that cannot reach it (k / n is the floor) get the nearest value, and are counted.
+# The effect of alpha differs between queries, because it depends on their scores. Instead, set the
+# disparity: `target_disparity=0.4` finds, for each query, the alpha with an exact EE_D of 0.4.
+# Queries that cannot reach it (the lowest value is k / n) get the nearest value, and are counted.
 
 # %%
 stated = FairSampler(target_disparity=0.4, n_samples=100, cutoff=5)(bm25)
@@ -130,9 +130,9 @@ reached = fairtk.evaluate(qrels, {"alpha 2": drawn, "stated": stated}, [unbiased
 print(reached.groupby("system")["value"].describe()[["mean", "std", "min", "max"]].round(3))
 
 # %% [markdown]
-# ## Every alpha at once
+# ## The trade-off over alpha
 #
-# Exact values require no samples, so the whole trade-off can be drawn: `fairtk frontier`. The bands
+# Exact values require no samples, so `fairtk frontier` can draw the complete trade-off. The bands
 # are intervals over queries. The last lines compare the areas of BM25 and "newest first", and their
 # disparity at equal relevance, if both reach it.
 
@@ -145,8 +145,8 @@ frontier.plot()
 
 # %% [markdown]
 # Answers are expensive. From answers generated at two alphas, importance weights estimate the
-# utility at all others: an answer's weight is the likelihood ratio of its ranking. Far from the two
-# alphas few answers have most of the weight: `effective` is the effective sample size.
+# utility at other alphas: the weight of an answer is the likelihood ratio of its ranking. Far from
+# the two alphas, few answers have most of the weight; `effective` is the effective sample size.
 
 # %%
 reader = FlanT5(model=fairtk.demo.model_folder(), prompt="lamp-2", cutoff=5, max_new_tokens=8)
@@ -191,11 +191,11 @@ assert (as_asked["winner"] == "bm25").all()
 order.plot()
 
 # %% [markdown]
-# And the queries: `fairtk.compare` tests differences over them. `levels=True` splits the error: the
-# part that remains with infinitely many samples (`error_queries`), and the part from sampling
-# (`error_samples`). A difference that is not significant does not prove equality: with a margin, a
-# small `p_not_worse` says that a system is worse by less than the margin.
-# `comparison.queries_needed(0.01)` plans the next experiment.
+# Would another set of queries change the result? `fairtk.compare` tests differences over queries.
+# `levels=True` splits the error into the part that remains with infinitely many samples
+# (`error_queries`) and the part from sampling (`error_samples`). A difference that is not
+# significant does not prove equality: with a margin, a small `p_not_worse` says that a system is
+# worse by less than the margin. `comparison.queries_needed(0.01)` plans the next experiment.
 
 # %%
 comparison = fairtk.compare(qrels, systems, ["EE_R@5"], baseline="bm25", margin=0.1, levels=True)
@@ -209,5 +209,6 @@ print(comparison.table[columns].round(4).to_string(index=False))
 # - the state of the data (`fairtk doctor --format json` in CI);
 # - exact values, or the number of samples and the estimator;
 # - an interval over queries, and the test;
-# - all choices, and those on which the order of systems depends;
-# - the utility of the answers beside the evenness of exposure: either alone is easy to maximize.
+# - all choices, and the ones that change the order of systems;
+# - both the utility of the answers and the evenness of exposure, because either alone is easy to
+#   maximize.

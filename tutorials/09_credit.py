@@ -16,8 +16,8 @@
 #
 # ![Exposure and credit by alpha, credit by position](../docs/_static/tutorials/09.png)
 #
-# Exposure says which documents a reader sees. Credit says how much an answer depends on each of
-# them: by the loss of utility without the document, or by citations. This tutorial uses the
+# Exposure measures which documents a reader sees. Credit measures how much an answer depends on
+# each of them, by the loss of utility without the document, or by citations. This tutorial uses the
 # packaged invented collection (viewers who tag movies) with a tiny T5, so the numbers show how the
 # tools behave, not real systems.
 #
@@ -85,9 +85,10 @@ both = shapley.assign(one_out=one_out["credit"]).rename(columns={"credit": "shap
 print(both.head(10).to_string(index=False, float_format="{:.3f}".format))
 
 # %% [markdown]
-# Leave-one-out is 0 wherever another document says the same: the answer does not change if one of
-# two duplicates is removed. Shapley values share the credit between them. If a reader is as good as
-# its best document, there is a formula. Two duplicates and a poor document:
+# Leave-one-out gives 0 to a document if another document says the same: the answer does not change
+# if one of two duplicates is removed. Shapley values share the credit between them. If the answer
+# is as good as the best document, `max_shapley` computes them with a formula. The example has two
+# duplicates and a poor document:
 
 # %%
 maximum_game = max_shapley([[0.9], [0.9], [0.3]])
@@ -98,8 +99,8 @@ assert np.allclose(maximum_game, [0.4, 0.4, 0.1])
 # ## Citations
 #
 # If answers have citations, credit requires no further prompt. A citation says what a model wrote,
-# not what it used. An answer without citations has no credit: it is undefined rather than even.
-# This T5 cites nothing, so the answers here are invented.
+# not what it used. For an answer without citations, credit is undefined. This T5 cites nothing, so
+# the answers here are invented.
 
 # %%
 cited = rankings[(rankings["qid"] == rankings["qid"].iloc[0]) & (rankings["sample"] == 0)]
@@ -111,11 +112,10 @@ assert counted["credit"].tolist() == [0.5, 1, 0, 0, 0.5]  # [1, 2] is half a cit
 # %% [markdown]
 # ## Measures
 #
-# The measures of exposure, on credit: `AE_D` (concentration), `AE_R` (the part for useful
-# documents), and `CreditGap` (the distance between credit and exposure). Sampling noise inflates
-# the two squared measures, most with few samples, so this example uses their unbiased estimates.
-# Warnings count what is left out: rankings without credit, and negative values, which have no
-# share.
+# `AE_D` measures how concentrated credit is, `AE_R` how much of it useful documents get, and
+# `CreditGap` the distance between credit and exposure. Sampling noise inflates the two squared
+# measures (AE_D and CreditGap), so this example uses their unbiased estimates. Warnings count
+# rankings without credit, and negative values, which have no share.
 
 # %%
 queries = data.qrels[data.qrels["qid"].isin(shapley["qid"])]
@@ -129,9 +129,9 @@ print(measured.means.to_string())
 # %% [markdown]
 # ## In the study
 #
-# `fairtk rag ... --credit shapley`, or `credit="shapley"` in the settings: subsets use the same
-# store as all answers, so they can be planned, budgeted and resumed, and all alphas share them.
-# Answers from single documents already exist for the labels and are reused.
+# Use `fairtk rag ... --credit shapley`, or `credit="shapley"` in the settings. Answers to subsets
+# are in the same store as all answers, so they can be planned, budgeted and resumed, and all alphas
+# share them. Answers from single documents already exist for the labels and are reused.
 
 # %%
 settings = fair_rag.RagSettings(
@@ -168,7 +168,7 @@ fair_rag.plot_credit(results.values)
 # %% [markdown]
 # ## What credit does not say
 #
-# Credit measures the dependence of this reader's answers on documents, by this utility. It says
-# nothing about causes in the world: whether the reader knew the answer anyway, or would find it
-# elsewhere. It says nothing about payment or copyright. A document without credit was exposed all
-# the same; and even credit is no goal by itself if one document is right and the others are not.
+# Credit measures how much this reader's answers depend on documents, by this utility. It does not
+# say whether the reader already knew the answer or would find it elsewhere, and it says nothing
+# about payment or copyright. A document without credit was still exposed. Even credit is not a goal
+# if one document is right and the others are not.

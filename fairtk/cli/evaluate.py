@@ -54,9 +54,9 @@ def command(
     Undefined values: a mean is over the queries for which the measure is defined. If it is
     undefined for some, the number of defined queries follows the mean.
 
-    Without labels: --no-qrels works for EE_D, and for AWRF with a target that needs no labels. The
-    number n of documents per query is then that of each run, so normalized values are not
-    comparable with values measured with labels.
+    Without labels: --no-qrels works for EE_D, and for AWRF with a target that needs no labels. n,
+    the number of documents per query, then counts only the documents of each run, so normalized
+    values are not comparable with values computed with labels.
 
     `fairtk.evaluate` does the same in Python.
 

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Show how much each group, rank and query adds to the AWRF or EE_L of RUN.
 
-    The output has tables of costs by group, by ranks and by query. The cost is 1 - AWRF, or EE_L
+    The output has tables of costs by group, rank and query. The cost is 1 - AWRF, or EE_L
     itself, and the costs in each table add up to it. EE_L without groups is broken down by
     document; with --groups, the costs of documents are summed by group. The site's page on
     `explain` defines the costs and says what they do not show. `fairtk.explain` does the same in

@@ -340,7 +340,7 @@ class FairSampler(Sampler):
     Args:
         alpha: the exponent of the scaled scores, at least 0: 0 is uniform, larger is closer to the
             run. `None` for 1, or computed for a goal below.
-        n_samples: rankings per query, at least 1; 1 to serve users.
+        n_samples: rankings per query, at least 1; use 1 in production.
         cutoff: documents per ranking, at least 1; `None` for all.
         seed: the seed, any integer.
         method: how rankings of a query are drawn: ``"independent"``, or ``"stratified"``, which
