@@ -97,10 +97,11 @@ def sent(server, key):
 def tables(folder):
     """Return the sha256 of all tables without times.
 
-    Of Parquet files it is that of the rows: their bytes hold versions.
+    Of Parquet files it is that of the rows: their bytes hold versions. A kill may leave the hidden
+    temporary file of an atomic write.
     """
     hashes = {}
-    for path in sorted(folder.rglob("*.*")):
+    for path in sorted(folder.rglob("[!.]*.*")):
         timed = path.stem in ("costs", "report")
         if path.suffix in (".csv", ".md", ".parquet", ".tex") and not timed:
             data = path.read_bytes()
