@@ -223,7 +223,12 @@ class _Reader:
                 case _:
                     is_unquoted = False
             if is_unquoted and not isinstance(measure.SUPPORTED_PARAMS[name], MeasureParam):
-                text = ast.unparse(keyword.value)
+                text, kinds = ast.unparse(keyword.value), measure.SUPPORTED_PARAMS[name].dtype
+                if kinds in (bool, int, float):
+                    type_name = kinds.__name__
+                    raise ParameterError(
+                        f"{measure.NAME}: {name} must be of type {type_name}, got {text}"
+                    )
                 raise ParameterError(f"{measure.NAME}: {name} must be quoted, {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal

@@ -159,3 +159,7 @@ def test_a_model_without_quotes_is_shown_with_its_settings():
     for model in ("RBP(p=0.8)", "GERR(p=0.8)"):  # RBP is also a measure
         with pytest.raises(ParameterError, match=re.escape(f"browsing={model!r}")):
             parse(f"EE_D(browsing={model})@5")
+    with pytest.raises(
+        ParameterError, match="normalize must be of type bool"
+    ):  # quotes would not help
+        parse("EE_D(normalize=yes)@5")
