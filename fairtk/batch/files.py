@@ -223,7 +223,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a batch folder."""
     path = folder / MANIFEST
     if not path.exists():
-        raise InputError(f"{folder}: expected a batch folder, got a folder without {MANIFEST}")
+        raise InputError(f"{folder}: expected a batch folder with {MANIFEST}, got none")
     manifest = read_json(path)
     version = manifest.get("format") if isinstance(manifest, dict) else None
     if version != _FORMAT:

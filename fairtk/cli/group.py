@@ -94,7 +94,7 @@ def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
 
 
 _DEBUG = "--debug"
-WRITTEN = ("output", "plot")
+WRITTEN = ("output", "page", "plot")
 """The parameters that name a file to write."""
 
 

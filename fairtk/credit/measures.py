@@ -69,7 +69,7 @@ def unbiased_reasons(
     return [(reason, shares.n_defined == 1)]
 
 
-NO_CREDIT = "no ranking of it has defined credit"
+NO_CREDIT = "no ranking with defined credit"
 
 
 class AttributedExposure(FairMeasure):

@@ -386,7 +386,7 @@ def _on_common(values: Values, measures: Mapping[str, Any], runs: Iterable[Run])
         for part in (values.per_query, values.undefined)
     )
     if per_query.empty:
-        raise InputError("runs and qrels have no query in common; use `queries='all'`")
+        raise InputError("no query of the qrels has results in all runs; use `queries='all'`")
     systems = values.means.index.tolist()
     table = per_query["value"].to_numpy().reshape(len(systems), len(measures), -1)
     qids = per_query[QID].tolist()[: table.shape[2]]

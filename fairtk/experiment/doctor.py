@@ -140,7 +140,7 @@ def doctor(
     groups: Any = (),
     *,
     target: Any = (),
-    measures: Sequence[Any] = (),
+    measures: Sequence[Any] | str = (),
     cutoff: int = 5,
     support: int = 10,
 ) -> Diagnosis:
@@ -194,7 +194,9 @@ def doctor(
         results += findings.targets(attribute, fitted, ranked, cutoff)
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
-        texts = list(measures) or _measures(cutoff, list(targets))
+        is_single = isinstance(measures, str) or not isinstance(measures, Sequence)
+        texts: list[Any] = [measures] if is_single else list(measures)
+        texts = texts or _measures(cutoff, list(targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
         }

@@ -245,8 +245,8 @@ class GivenGroups:
             if groups.name in attributes:
                 where = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
-                    f"{where}duplicate attribute {groups.name!r}; give the file another name, "
-                    "`groups='NAME=FILE'`"
+                    f"{where}duplicate attribute {groups.name!r}; give one another name (for a "
+                    "file, NAME=FILE)"
                 )
             attributes[groups.name] = groups
         return cls(attributes, target)

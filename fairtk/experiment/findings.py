@@ -366,7 +366,8 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
     for words, spell in SPELLINGS.items():
         same = {spell(name) for name in first} & {spell(name) for name in second}
         if fewer and len(same) >= max(1, _HALF * fewer):
-            return f"; {len(same)} ids match if {words}"
+            ids = "1 id matches" if len(same) == 1 else f"{len(same)} ids match"
+            return f"; {ids} if {words}"
     return ""
 
 

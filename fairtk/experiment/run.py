@@ -556,7 +556,7 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
     if (path / FILE).exists():
         return [path]
     raise InputError(
-        f"{folder}: expected saved results ({CONFIG}) or a save_dir ({FILE}), got a folder without"
+        f"{folder}: expected saved results ({CONFIG}) or a save_dir ({FILE}), got neither"
     )
 
 

@@ -226,7 +226,7 @@ def load(folder: Path) -> dict[str, Any]:
 def _manifest(folder: Path) -> dict[str, str]:
     path = folder / _MANIFEST
     if not folder.is_dir():
-        raise FormatError("there is no such folder", folder)
+        raise FormatError("no such folder", folder)
     if (folder / FILE).exists():
         raise FormatError(
             "expected saved results, got a store (save_dir): use fairtk.experiment.open_results, "

@@ -487,8 +487,8 @@ class Groups(EqualByContent):
             if not _share_a_document(left, right):
                 raise InputError(
                     f"the attributes {name!r} and {other_name!r} have no document in common "
-                    f"({_example(left)} and {_example(right)}); check that both use the same "
-                    "docnos"
+                    f"({_example(left, name)}, {_example(right, other_name)}); check that both use "
+                    "the same docnos"
                 )
         return result
 
@@ -544,10 +544,9 @@ class Groups(EqualByContent):
         return html
 
 
-def _example(documents: pd.Index) -> str:
-    if not len(documents):
-        return "no documents"
-    return f"{len(documents)}, e.g. {str(documents[0])!r}"
+def _example(documents: pd.Index, name: str) -> str:
+    document = f"docno {str(documents[0])!r}" if len(documents) else "no documents"
+    return f"{document} in {name!r}"
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -799,6 +798,7 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         raise InputError("coverage: expected Groups, got a run; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
+    checks.cutoff(cutoff, where)
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)
 
 

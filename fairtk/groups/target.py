@@ -490,10 +490,7 @@ class Target(EqualByContent):
         if source != RELEVANCE:
             return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
-            raise InputError(
-                f"{where}: `qrels` are required for the target {source!r}; give them with "
-                "`target='relevance'`, not in a measure, or use Target.from_qrels(qrels, groups)"
-            )
+            raise InputError(f"{where}: `qrels` are required for the target {source!r}")
         return cls.from_qrels(qrels, groups)
 
     @classmethod

@@ -67,8 +67,12 @@ class Param(ParamInfo):  # type: ignore[misc]
         kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             types = " or ".join(k.__name__ for k in kinds)
-            is_measure = isinstance(value, ir_measures.Measure)  # RBP is also a measure
-            quoted = f"; quote it: {name}={str(value)!r}" if is_measure and str in kinds else ""
+            quoted = ""
+            if isinstance(value, ir_measures.Measure) and str in kinds:  # RBP is also a measure
+                # its own string form leaves out defaults, which differ from those of the model
+                settings = ", ".join(f"{key}={item!r}" for key, item in value.params.items())
+                text = f"{value.NAME}({settings})" if settings else value.NAME
+                quoted = f"; quote it: {name}={text!r}"
             raise ParameterError(
                 f"{measure}: {name} must be of type {types}, got {_one_line(value)}{quoted}"
             )
@@ -221,7 +225,13 @@ class TargetParam(NamedParam):
             groups = given.get("groups")
             held = TARGETS.in_use.find_all(value)
             try:
-                if value in TARGET_WORDS and not (value == RELEVANCE and held):
+                if value == RELEVANCE and not held:
+                    raise InputError(
+                        f"{value!r} requires qrels, which a measure does not have; give "
+                        "`target='relevance'` outside of the measure, or use "
+                        "Target.from_qrels(qrels, groups)"
+                    )
+                if value in TARGET_WORDS and value != RELEVANCE:
                     made = load_target("fairtk.groups:Target").of(value, groups)
                     TARGETS.in_use.add(value, made)  # so that a different one is detected
                 value = TARGETS.find(value, getattr(groups, "space", None))

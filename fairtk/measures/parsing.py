@@ -215,10 +215,20 @@ class _Reader:
                 raise ParameterError(f"{measure.NAME}: unknown parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME}: got multiple values for {name}")
-            if isinstance(keyword.value, ast.Name) and not isinstance(
-                measure.SUPPORTED_PARAMS[name], MeasureParam
-            ):
-                text = keyword.value.id
+            match keyword.value:
+                case ast.Name():
+                    is_unquoted = True
+                case ast.Call(ast.Name(function)):
+                    is_unquoted = function in registry.browsing_models
+                case _:
+                    is_unquoted = False
+            if is_unquoted and not isinstance(measure.SUPPORTED_PARAMS[name], MeasureParam):
+                text, kinds = ast.unparse(keyword.value), measure.SUPPORTED_PARAMS[name].dtype
+                if kinds in (bool, int, float):
+                    type_name = kinds.__name__
+                    raise ParameterError(
+                        f"{measure.NAME}: {name} must be of type {type_name}, got {text}"
+                    )
                 raise ParameterError(f"{measure.NAME}: {name} must be quoted, {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal

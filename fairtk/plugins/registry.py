@@ -460,6 +460,10 @@ def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None
     parameters = refuse_unknown_options(name, kind, options)
     given = {k: v for k, v in (settings or {}).items() if k in parameters} | options
     for parameter in parameters.values():
-        if parameter.default is parameter.empty and parameter.name not in given:
+        is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and parameter.name not in given and not is_open:
             raise ParameterError(f"{name}: {parameter.name} is required")
-    return kind(**given)
+    try:
+        return kind(**given)
+    except TypeError as error:  # of a plugin's class that does not check its settings
+        raise ParameterError(f"{name}: {error}") from None

@@ -248,6 +248,7 @@ class TestInstalledScript:
         (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "plain.run"], "plain.run"),
         (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "./qrels.txt"], "qrels.txt"),
         (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "link"], "plain.run"),
+        (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "--page", "link"], "plain.run"),
         (["sample", "plain.run", "-o", "plain.run"], "plain.run"),
         (["doctor", "qrels.txt", "plain.run", "--output", "qrels.txt"], "qrels.txt"),
     ],

@@ -70,7 +70,7 @@ class TestEvaluate:
         (folder / "other" / "gender.tsv").write_text(FILES["gender.tsv"])
         words = ["evaluate", "qrels.txt", "t1.tsv", "-m", "AWRF@2", "--target", "uniform"]
         message = error(fairtk(*words, "-g", "gender.tsv", "-g", "other/gender.tsv"))
-        assert "'gender'" in message and "--groups" in message
+        assert "'gender'" in message and "NAME=FILE" in message
         assert fairtk(*words, "-g", "gender.tsv", "-g", "b=other/gender.tsv").exit_code == 0
 
     def test_names_that_mean_nothing_here(self, folder, fairtk):

@@ -13,6 +13,7 @@ import fairtk
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.findings import divergence_at_best
+from fairtk.measures import EE_D
 
 QIDS = ["q1", "q2", "q3"]
 
@@ -166,6 +167,8 @@ def test_ties_move_measures_between_their_ends():
     ties = finding(diagnosis, "ties")
     assert ties.level == "warning" and "2 of 3 rows" in ties.text
     assert "is 0.0000 to 1.0000 (now 0.0000)" in ties.text
+    for one in ("EE_D@1", EE_D @ 1):
+        assert fairtk.doctor(qrels, run, measures=one, cutoff=1).ties["now"].tolist() == [1.0]
 
 
 def test_ties_below_the_cutoff_are_a_note():

@@ -43,10 +43,19 @@ class TotalVariation(Divergence):
         return self.factor * np.abs(gap).sum(axis=1)
 
 
+class Scaled(TotalVariation):
+    """Has settings of its own, without checks."""
+
+    NAME: ClassVar[str] = "scaled"
+
+    def __init__(self, **settings):
+        super().__init__(settings.get("factor", 1) / 2)
+
+
 class Plugin:
     @fairtk.hookimpl
     def fairtk_divergences(self):
-        return [TotalVariation]
+        return [TotalVariation, Scaled]
 
 
 def test_values_are_those_of_the_functions():
@@ -90,5 +99,8 @@ def test_a_plugin_adds_one():
     plugins.register(plugin, "fairtk-toy", "1")
     try:
         assert read_divergence("tv(factor=1.0)").between(P, Q) == pytest.approx(1.0)
+        assert read_divergence("scaled").factor == 0.5
+        with pytest.raises(ParameterError, match="^scaled: "):
+            read_divergence("scaled(factor='a')")
     finally:
         plugins.unregister(plugin)

@@ -127,8 +127,8 @@ def test_crossing_needs_other_names_and_common_documents():
         GENDERS * GENDERS
     assert (GENDERS * Groups.from_frame(GENDER, name="second")).space.shape == (3, 3)
     far, three, none = (small_groups(docnos, "x" * len(docnos)) for docnos in ("7", "978", ""))
-    for other, example in ((far, "1, e.g. '7'"), (three, "3, e.g. '7'"), (none, "no documents")):
-        message = f"have no document in common (4, e.g. 'd1' and {example}); check that both use"
+    for other, example in ((far, "docno '7'"), (three, "docno '7'"), (none, "no documents")):
+        message = f"(docno 'd1' in 'gender', {example} in {other.name!r})"
         with pytest.raises(InputError, match=re.escape(message)):
             GENDERS * other
     with pytest.raises(TypeError):
@@ -309,3 +309,10 @@ def test_groups_from_documents():
 def test_the_unknown_level_joins_given_levels_first():
     groups = Groups.from_frame(GENDER, "gender", levels=["m", "f"])
     assert list(groups.levels) == [UNKNOWN, "m", "f"]
+
+
+def test_coverage_has_at_least_one_rank():
+    run = pd.DataFrame({"qid": "q", "docno": ["d1", "x"], "score": [2.0, 1.0]})
+    assert GENDERS.coverage(run, 1)["retrieved"].tolist() == [1]
+    with pytest.raises(ParameterError, match="cutoff.*got 0"):
+        GENDERS.coverage(run, 0)

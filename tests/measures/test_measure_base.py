@@ -115,6 +115,8 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
 
     with pytest.raises(ParameterError, match=r"quote it: browsing='RBP\(p=0.5\)'"):
         EE_D(browsing=RBP(p=0.5))
+    with pytest.raises(ParameterError, match=r"browsing='RBP\(p=0.8\)'"):  # ir_measures' default
+        EE_D(browsing=RBP(p=0.8))
     assert EE_D(n=1)["n"] == 1
     with pytest.raises(ParameterError, match="got 0"):
         EE_D(n=0)

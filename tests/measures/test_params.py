@@ -153,3 +153,13 @@ def test_a_factor_keeps_that_it_has_no_cutoff():
     )
     assert format_measure(_product(RR, _product(nDCG, EE_R))) == "RR * (nDCG * EE_R)"
     assert parse("EE_D@5") == EE_D @ 5
+
+
+def test_a_model_without_quotes_is_shown_with_its_settings():
+    for model in ("RBP(p=0.8)", "GERR(p=0.8)"):  # RBP is also a measure
+        with pytest.raises(ParameterError, match=re.escape(f"browsing={model!r}")):
+            parse(f"EE_D(browsing={model})@5")
+    with pytest.raises(
+        ParameterError, match="normalize must be of type bool"
+    ):  # quotes would not help
+        parse("EE_D(normalize=yes)@5")

@@ -323,6 +323,8 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
+    if not dataset.has_qrels():
+        raise InputError(f"from_trec_fair: {source} has no qrels; use a dataset with topics")
     qrels = read_labels(dataset)
     is_2021 = trec_fair.is_2021(dataset)
     read = _read_2021 if is_2021 else _read_2022

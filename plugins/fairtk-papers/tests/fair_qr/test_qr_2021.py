@@ -5,7 +5,7 @@ from fairtk_papers.fair_qr import from_trec_fair
 from trec_fair_2021_files import dataset_fixture  # noqa: F401
 
 from fairtk import AWRF
-from fairtk.errors import NotFoundError
+from fairtk.errors import InputError, NotFoundError
 
 
 def test_a_study_of_2021(dataset):
@@ -20,3 +20,8 @@ def test_a_study_of_2021(dataset):
     assert AWRF(groups=groups, target=fixed) @ 5
     with pytest.raises(NotFoundError, match="2021.*'gender'"):
         from_trec_fair(dataset, ["gender"])
+
+
+def test_a_dataset_without_qrels_is_refused():
+    with pytest.raises(InputError, match="^from_trec_fair: trec-fair/2022 "):
+        from_trec_fair("trec-fair/2022")
