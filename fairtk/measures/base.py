@@ -220,7 +220,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def _known(cls, name: str) -> str:
         """Return the end of the message about an unknown parameter."""
         if name == cls.AT_PARAM:
-            return "; it has no cutoff @k (a measure declares one with CUTOFF in SUPPORTED_PARAMS)"
+            return f"; write {cls.NAME} without @k"
         return did_you_mean(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:
