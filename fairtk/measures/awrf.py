@@ -171,7 +171,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         if levels:
             warn(
                 f"{self!r}: no ranking can reach 1, because up to {lost:.2g} of the target is on "
-                f"{len(levels)} groups without documents ({format_list(levels, 3)})"
+                f"groups without documents: {format_list(levels, 3)}"
             )
         warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value

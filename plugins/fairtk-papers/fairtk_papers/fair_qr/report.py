@@ -133,7 +133,7 @@ def comparison(results: QrResults) -> Table:
         rows.append(cells)
     test = "paired t-test against BM25"
     if settings.correction != "none":
-        test += f", {settings.correction} over the systems of an attribute"
+        test += f", {settings.correction} correction over the systems of an attribute"
     caption = (
         f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
         f"{LOWER}: significantly above or below BM25, p < {LEVEL} ({test}). nDCG as in "

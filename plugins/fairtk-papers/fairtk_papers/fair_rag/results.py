@@ -123,7 +123,7 @@ class RagResults:
         )
         means = rows["value"].agg(aggregate).unstack("measure")
         means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
-        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1)
+        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1).astype(int)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
     def tables(self) -> dict[str, pd.DataFrame]:
