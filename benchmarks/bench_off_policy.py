@@ -54,10 +54,8 @@ def against_fresh(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fairtk.errors.DataWarning)
             found, truth = (
-                off_policy_utility(
-                    qrels, frames, run, [TARGET], utility, CUTOFF, estimator, seed=seed
-                )
-                for frames, seed in ((answers, 42), (fresh, 7))
+                off_policy_utility(qrels, frames, run, [TARGET], utility, CUTOFF, estimator)
+                for frames in (answers, fresh)
             )
         table = found.per_query.merge(truth.per_query, on="qid", suffixes=("", "_fresh"))
         sure = table[table["effective"] >= found.least_effective]

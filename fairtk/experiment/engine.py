@@ -569,14 +569,15 @@ class Engine:
             elif of_query:
                 reason = prompt_set.errors.get(unanswered[min(of_query)], "no answer")
                 errors[qid] = f"{node.stage.name}: {reason}"
-        table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
+        if table is not None:  # otherwise no query has a ranking
+            table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
         result = ChainResult(self._chain(node.number), table, spans, errors, {})
         self.store.commit([result], self.topics.digests)
 
-    def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table]:
+    def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:
         """Return the spans of queries in a generator's input, and the input."""
         if node.parent is None:
             table = self.topics.table(qids, self.durable)

@@ -565,12 +565,15 @@ def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
     texts = []
     for measure, systems in truncated.items():
         cutoff = measure.rpartition("@")[2]
-        counts = ", ".join(
+        counts = [
             f"{len(qids)} quer{'y' if len(qids) == 1 else 'ies'}{f' of {name}' if name else ''}"
             for name, qids in systems.items()
-        )
+        ]
+        if len(counts) > 5:
+            counts[4:] = [f"some queries of {len(counts) - 4} more systems"]
         text = (
-            f"{measure}: rankings are shorter than min({cutoff}, n) documents for {counts}. "
+            f"{measure}: rankings are shorter than min({cutoff}, n) documents for "
+            f"{', '.join(counts)}. "
             "Exposure over fewer documents usually looks more even; retrieve more, or use "
             "a smaller cutoff"
         )

@@ -122,7 +122,8 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FormatError(f"cannot read the file ({error.strerror})", path) from None
-    except ValueError as error:  # bad UTF-8, bad TOML, or an integer of thousands of digits
+    # bad UTF-8, bad TOML, an integer of thousands of digits, or a row of brackets
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"invalid TOML ({error})", path) from None
     adapter = pydantic.TypeAdapter[dict[str, Any]](_typed_dict("Keys", kinds))
     try:
@@ -355,8 +356,8 @@ class RunRetriever(FairTransformer):
         """Raise an `InputError` if the run has unknown topics or documents."""
         if unknown:
             raise InputError(
-                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} in all); the run "
-                f"must have {kind}s of the study's data"
+                f"{self.path}: unknown {kind} {unknown[0]!r} ({len(unknown)} in all); the {kind}s "
+                "of the run must be in the study's data"
             )
 
     def check_topics(self, study_topics: Iterable[str], other_topics: Iterable[str]) -> None:

@@ -233,8 +233,8 @@ def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
     if not usable.any():
         raise InputError(
             f"{NAME}: no relevant document (label above 0) among at least two retrieved ones for "
-            f"all {len(size)} training queries; check that run and qrels use the same qids and "
-            "docnos, or retrieve more"
+            f"any of the {len(size)} training queries; check that run and qrels use the same qids "
+            "and docnos, or retrieve more"
         )
     for bad, what in (
         (relevant == 0, "no relevant document among those retrieved"),

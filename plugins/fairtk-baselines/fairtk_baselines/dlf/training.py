@@ -245,13 +245,15 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
     examples = examples_of(*lesson.training, aims, WHERE, None)
     if not len(examples.relevant()):
         raise InputError(
-            f"{WHERE}: no retrieved document with a label above 0 for all {len(examples.size)} "
-            "training queries; check that run and qrels use the same qids and docnos"
+            f"{WHERE}: no retrieved document with a label above 0 for any of the "
+            f"{len(examples.size)} training queries; check that run and qrels use the same qids "
+            "and docnos"
         )
     if not len(examples.fair()):
         raise InputError(
-            f"{WHERE}: no target, or no document with a group, for all {len(examples.size)} "
-            "training queries; check that targets and groups use the run's qids and docnos"
+            f"{WHERE}: no target, or no document with a group, for any of the "
+            f"{len(examples.size)} training queries; check that targets and groups use the run's "
+            "qids and docnos"
         )
     held_out = None
     if validation is not None:

@@ -133,7 +133,7 @@ def comparison(results: QrResults) -> Table:
         rows.append(cells)
     test = "paired t-test against BM25"
     if settings.correction != "none":
-        test += f", {settings.correction} over the systems of an attribute"
+        test += f", {settings.correction} correction over the systems of an attribute"
     caption = (
         f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
         f"{LOWER}: significantly above or below BM25, p < {LEVEL} ({test}). nDCG as in "
@@ -276,8 +276,8 @@ def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
     up, down = int((frame[PRODUCT] > 0).sum()), int((frame[PRODUCT] < 0).sum())
     caption = (
         f"FAIR-QR against BM25 by {_with_target(results, attribute)}: the product increases for "
-        f"{up} of {len(frame)} topics and decreases for {down}. Its mean change, "
-        f"{frame[PRODUCT].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
+        f"{up} of {len(frame)} topics and decreases for {down}. Its mean change "
+        f"is {frame[PRODUCT].mean():+.4f}: {frame['by AWRF'].mean():+.4f} by AWRF and "
         f"{frame['by nDCG'].mean():+.4f} by nDCG. Rows: the largest losses and gains. Groups in "
         "parentheses: the refinement for them was not kept."
     )

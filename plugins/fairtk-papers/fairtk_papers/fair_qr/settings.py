@@ -173,7 +173,7 @@ class Texts(FairTransformer):
         missing = [docno for docno in distinct if docno not in documents]
         if missing:
             raise InputError(
-                f"Texts: {len(missing)} unknown documents ({format_list(missing)}) are not in "
+                f"Texts: unknown docno {missing[0]!r} ({len(missing)} in all); docnos must be in "
                 f"{self.dataset_id}"
             )
         texts = {docno: document.default_text() for docno, document in documents.items()}
@@ -221,8 +221,8 @@ class QrData:
         unjudged = [qid for qid in topics[QID] if qid not in judged]
         if len(unjudged) == len(topics):
             raise InputError(
-                f"no relevant document in the study's qrels for all {len(topics)} topics; check "
-                "that topics and qrels use the same qids"
+                f"the study's qrels have no relevant document for any of the {len(topics)} topics; "
+                "check that topics and qrels use the same qids"
             )
         if unjudged:
             warnings.warn(

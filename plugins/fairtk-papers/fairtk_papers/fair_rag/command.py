@@ -131,7 +131,7 @@ def command(
         path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         if ledger is not None:
-            configuration.require_server(["a ledger"])
+            configuration.require_server(["prices, budgets and recorded answers"])
         study = RagStudy.from_configuration(configuration, ledger)
         if dry_run:
             echo_plan(study.plan(), form)
@@ -156,8 +156,8 @@ def command(
         echo_text(
             "Credit: how much an answer depends on a document. AE_D, AE_R: disparity and relevance "
             "of credit. CreditGap: squared distance between credit and exposure. AE_D and "
-            "CreditGap are unbiased estimates. AE_D and EE_D have different scales; the table "
-            "'credit' compares AE_D of credit and of exposure."
+            "CreditGap are unbiased estimates. The oracle's rankings have no credit. AE_D and EE_D "
+            "have different scales; the table 'credit' compares AE_D of credit and of exposure."
         )
     click.echo(f"Tables and figures: {folder}")
     if pages:
@@ -174,7 +174,7 @@ def _echo_means(results: RagResults) -> None:
 
     rows = {model: part for model, part in results.means.groupby(MODEL)}
     for model, part in results.means_with_intervals().groupby(MODEL, sort=False):
-        cells = part.drop(columns=MODEL)
+        cells = part.drop(columns=MODEL).astype(object).fillna("-")
         click.echo(", ".join(model))
         echo_table(Table(list(cells.columns), cells.astype(str).to_numpy().tolist()))
         even, fixed = rows[model].iloc[0], rows[model].iloc[-1]

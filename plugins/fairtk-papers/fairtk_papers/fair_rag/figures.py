@@ -424,6 +424,10 @@ def _alphas(wide: pd.DataFrame) -> list[Any]:
     return list(dict.fromkeys(wide.index.get_level_values("alpha")))
 
 
+def _policy_text(alpha: Any) -> str:
+    return alpha if isinstance(alpha, str) else f"alpha {alpha:g}"
+
+
 def _alpha_text(alpha: Any) -> str:
     return "fixed" if alpha == DETERMINISTIC else f"{alpha:g}"
 
@@ -486,11 +490,11 @@ def credit_text(values: pd.DataFrame) -> str:
     for name in (AE_D, AE_R):
         rows = table[table["measure"] == name]
         pairs = zip(rows["alpha"], rows["exposure"], rows["value"], strict=True)
-        each = "; ".join(f"alpha {_alpha_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
+        each = "; ".join(f"{_policy_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
         parts.append(f"{name} of exposure and of credit: {each}.")
     for alpha, part in positions.groupby("alpha", sort=False):
         shares = ", ".join(f"{share:.3f}" for share in part["value"])
-        parts.append(f"Shares of the positions at alpha {_alpha_text(alpha)}: {shares}.")
+        parts.append(f"Shares of the positions, {_policy_text(alpha)}: {shares}.")
     return "Credit and exposure at each alpha. " + " ".join(parts)
 
 
@@ -498,5 +502,5 @@ def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -
     parts = []
     for alpha, part in wide.groupby("alpha", sort=False):
         values = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
-        parts.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {values}")
+        parts.append(f"{_policy_text(alpha)}: {values}")
     return "; ".join(parts)

@@ -123,7 +123,7 @@ class RagResults:
         )
         means = rows["value"].agg(aggregate).unstack("measure")
         means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
-        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1)
+        means["queries"] = rows[QID].nunique().unstack("measure").max(axis=1).astype(int)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -363,7 +363,7 @@ def _sections(
     yield Section(
         "Utility by level of exposure (Tables 1 and 6 to 12)",
         (
-            "The rankings of a query at one alpha are a point. Points are grouped by normalized "
+            "A point is one query at one alpha. The points are grouped by the normalized "
             "EE-D, the unevenness of exposure. value: the mean normalized EU of the points minus "
             "that of the fixed ranking. paired: the mean difference over queries, with its 95 % "
             f"interval (low, high){correction} and its p-value after Holm's correction.",

@@ -25,6 +25,7 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
+    StageError,
     format_list,
 )
 from fairtk.experiment import Experiment, Results, plan
@@ -186,6 +187,7 @@ class RagStudy:
         Raises:
             InputError: no query of any task has enough useful documents.
             DeferredError: answers of a batch are missing. All other results are stored.
+            StageError: a system failed for all queries.
         """
         deferred: list[str] = []
         values: list[pd.DataFrame] = []
@@ -218,6 +220,7 @@ class RagStudy:
                     try:
                         with collect_warnings() as run_warnings:
                             results = self.experiment(*inputs)
+                            _refuse_failed_systems(results, ", ".join((task.name, name, retriever)))
                             per_query, per_sample = self._values(retriever, results)
                         with collect_warnings() as credit_warnings:
                             frames = self.credit(*inputs, results)
@@ -504,6 +507,17 @@ class RagStudy:
         answers = answers[answers["measure"].map(names) == EU]
         answers = answers.assign(alpha=answers["system"].map(self.settings.systems))
         return values.drop(columns="system"), answers[["alpha", QID, SAMPLE, "value"]]
+
+
+def _refuse_failed_systems(results: Results, where: str) -> None:
+    """Raise a `StageError` if a system failed for all queries, because tables compare systems."""
+    n_queries = results.per_query[QID].nunique()
+    for system, failures in results.failures.groupby("system", sort=False):
+        if len(failures) == n_queries:
+            raise StageError(
+                f"{where}: {system} failed for all {n_queries} queries "
+                f"({failures['error'].iloc[0]}); run again to retry them"
+            )
 
 
 def credit_values(

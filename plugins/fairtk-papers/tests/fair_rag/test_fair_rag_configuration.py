@@ -92,6 +92,7 @@ def test_a_file_says_all(tmp_path):
         ("tasks = '4'", "'tasks'"),
         ("[engine]\nworker = 2", r"'worker' in \[engine\].*workers"),
         ("seed = " + "9" * 5000, "TOML"),
+        ("alphas = " + "[" * 5000, "TOML"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, text, place):

@@ -92,7 +92,7 @@ def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
     write_figure(plot_credit(values), tmp_path / "credit.png")
     assert (tmp_path / "credit.png").stat().st_size > 10_000
     words = credit_text(values)
-    assert "alpha 0: 0.250, 0.000" in words and "alpha fixed: 0.500, 0.625" in words
+    assert "alpha 0: 0.250, 0.000" in words and "deterministic: 0.500, 0.625" in words
 
 
 def test_lists_that_differ_are_asked_once():

@@ -12,8 +12,14 @@ from rag_world import generator, study
 
 from fairtk import BM25Scorer, Candidates, Generator, demo, prompts
 from fairtk.datasets import lamp
-from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
-from fairtk.transformers import SingleDocumentSampler
+from fairtk.errors import (
+    FormatError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    StageError,
+)
+from fairtk.transformers import OracleSampler, SingleDocumentSampler
 
 pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 
@@ -48,6 +54,17 @@ def test_a_second_run_generates_nothing_and_finds_the_same(done):
     pd.testing.assert_frame_equal(again.values, results.values)
     again.save(own.folder)
     assert {path.name: path.read_bytes() for path in (place / "tables").iterdir()} == tables
+
+
+def test_a_system_that_fails_for_all_queries_is_an_error(tmp_path, monkeypatch):
+    def fail(self, inp):
+        raise RuntimeError("out of memory")
+
+    own = study(tmp_path)
+    monkeypatch.setattr(OracleSampler, "transform", fail)
+    with pytest.raises(StageError, match="oracle.*out of memory"):
+        own.run()
+    assert own.status().set_index("stage")["done"].to_dict()["BM25, alpha 8"] == 3
 
 
 def test_the_plan_before_the_run(done, tmp_path):
