@@ -71,8 +71,8 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
         remarks.append(f"Queries excluded because {measure} is undefined: {numbers}.")
     if failed:
         remarks.append(
-            "Failed queries get the worst value of each measure; the next run with the same "
-            "save_dir retries them."
+            "Failed queries get the worst value of each measure; with a save_dir, the next run "
+            "retries them."
         )
     return remarks
 

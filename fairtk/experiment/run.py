@@ -439,8 +439,8 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     if len(failures) == total:
         raise StageError(f"Experiment: {summary}")
     warnings.warn(
-        f"Experiment: {summary}; they get the worst value, and the next run with the same "
-        "save_dir retries them",
+        f"Experiment: {summary}; they get the worst value; with a save_dir, the next run retries "
+        "them",
         DataWarning,
         stacklevel=4,
     )
