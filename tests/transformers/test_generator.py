@@ -199,7 +199,7 @@ def test_missing_text_says_what_to_add():
         Generator(Echo())(RUN.drop(columns="text"))
     message = str(error.value)
     assert "Generator: missing column 'text'" in message
-    assert "pt.text.get_text" in message
+    assert "dataset.text_loader" in message
     with pytest.raises(ColumnError, match="'article'"):
         FlanT5("never/loaded", "lamp-4")(RUN.assign(title="t"))
 
