@@ -2,8 +2,9 @@
 
     python benchmarks/bench_report.py [QUERIES ...]
 
-Seven systems (alpha 0, 0.5, 1, 2, 4, 8 and the fixed ranking) over 100 candidates of 30 words,
-100 sampled rankings of five, and an answer of up to ten words that the first two documents decide.
+Seven systems (alpha 0, 0.5, 1, 2, 4, 8 and the deterministic ranking) over 100 candidates of 30
+words, 100 sampled rankings of five, and an answer of up to ten words that the first two documents
+decide.
 The last line is a ratio within one run: seconds of the report over seconds of the means it shows.
 """
 

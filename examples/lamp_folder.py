@@ -272,7 +272,7 @@ def plot(means: pd.DataFrame, by_query: pd.DataFrame, path: Path) -> None:
     left.plot(steps, means.loc[by_query.columns, disparity], "o-", color="#0072B2", linewidth=2,
               label="mean")  # fmt: skip
     left.set_xticks(steps, [n.removeprefix("alpha ") for n in by_query.columns[:-1]] + ["fixed"])
-    left.set_xlabel("alpha (right: closer to the fixed ranking)")
+    left.set_xlabel("alpha (right: closer to the deterministic ranking)")
     left.set_ylabel(f"disparity of exposure, {disparity}\n<- more even")
     left.set_ylim(0, 1.03)
     left.legend(frameon=False, loc="lower right")

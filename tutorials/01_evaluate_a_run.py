@@ -96,14 +96,15 @@ shell(
 #
 # | measure | definition | range | better |
 # |---|---|---|---|
-# | `EE_D@5` | squared norm of expected exposure, divided by a fixed ranking's | 0 to 1 | lower |
+# | `EE_D@5` | squared norm of expected exposure, divided by its maximum | 0 to 1 | lower |
 # | `EE_R@5` | overlap with the ideal policy's exposure, divided by its maximum | 0 to 1 | higher |
 # | `EE_L@5` | squared distance between the two, divided by its bound | 0 to 1 | lower |
 # | `E(nDCG@5)` | nDCG@5 averaged over the rankings | 0 to 1 | higher |
 #
-# A fixed ranking always has an EE_D of 1, because the same five documents get all exposure. EE_D
-# measures single documents, not groups of people, and ignores usefulness. EE_R and EE_L compare
-# with an ideal policy, which shows useful documents first, in random order among equals.
+# A deterministic ranking always has an EE_D of 1, because the same five documents get all
+# exposure. EE_D measures single documents, not groups of people, and ignores usefulness. EE_R and
+# EE_L compare with an ideal policy, which shows useful documents first, in random order among
+# equals.
 #
 # In Python, use the same measures with ir_measures, whose columns are `query_id`, `doc_id` and
 # `relevance`.
@@ -184,7 +185,7 @@ plt.show()
 # %%
 e = exposure(runs[8]).to_numpy()
 direct = {
-    "EE_D": (e @ e) / k,  # a fixed ranking has k ones: squared norm k
+    "EE_D": (e @ e) / k,  # a deterministic ranking has k ones: squared norm k
     "EE_R": (e @ target) / (target @ target),
 }
 print(f"query {QID}: n = {n} documents, m = {m} useful")
@@ -214,7 +215,7 @@ rows.append({"alpha": "BM25"} | {name: means[bounds[name]] for name in bounds})
 curve = pd.DataFrame(rows).set_index("alpha")
 print(curve.round(3))
 assert curve["paper"].is_monotonic_increasing  # closer to BM25's order is less even
-assert np.allclose(curve.loc["BM25"], 1)  # no policy is less even than a fixed ranking
+assert np.allclose(curve.loc["BM25"], 1)  # no policy is less even than a deterministic ranking
 assert curve.loc["0", "exact"] < 0.02  # uniform sampling is at the exact floor
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")

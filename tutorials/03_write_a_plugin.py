@@ -72,9 +72,9 @@ from fairtk.measures import CUTOFF
 class TopShare(FairMeasure):
     """The share of all exposure in the first k ranks that the most exposed document has.
 
-    Exposure is the number of sampled rankings that show a document. 1/k for one fixed ranking of
-    k documents or more, less for a policy that varies; lower is more even. It does not look at
-    labels: read it with a measure of relevance.
+    Exposure is the number of sampled rankings that show a document. 1/k for one deterministic
+    ranking of k documents or more, less for a policy that varies; lower is more even. It does not
+    look at labels: read it with a measure of relevance.
     """
 
     NAME = "TopShare"
@@ -237,10 +237,10 @@ assert means["EE_D@5"].is_monotonic_increasing
 assert np.isclose(means.loc["fixed", "TopShare@5"], 1 / 5)  # five documents, shown equally often
 
 # %% [markdown]
-# Each dot below is a query. `TopShare` reaches the value of one fixed ranking (dashed) as soon as a
-# single document is always shown; it ignores the other ranks. `EE_D`, which looks at all documents,
-# still rises. Queries with few candidates have high values where alpha is small: there are few
-# documents to share the exposure.
+# Each dot below is a query. `TopShare` reaches the value of one deterministic ranking (dashed) as
+# soon as a single document is always shown; it ignores the other ranks. `EE_D`, which looks at all
+# documents, still rises. Queries with few candidates have high values where alpha is small: there
+# are few documents to share the exposure.
 
 # %%
 import matplotlib.pyplot as plt  # noqa: E402
@@ -256,7 +256,7 @@ for axis, measure in zip(axes, ["TopShare@5", "EE_D@5"], strict=True):
     axis.plot(range(len(names)), means[measure], "o-", color="black", label="mean of queries")
     axis.set_xticks(range(len(names)), names)
     axis.set(xlabel="alpha of FairSampler", title=measure, ylim=(0, None))
-axes[0].axhline(1 / 5, linestyle="--", color="gray", label="one fixed ranking: 1/5")
+axes[0].axhline(1 / 5, linestyle="--", color="gray", label="one deterministic ranking: 1/5")
 axes[0].set_ylabel("lower is more even")
 axes[0].legend(frameon=False)
 plt.show()

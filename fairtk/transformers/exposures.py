@@ -167,7 +167,7 @@ class OracleExposure(ExposureTransformer):
 
 
 class DeterministicExposure(ExposureTransformer):
-    """R -> X: the exposure of a fixed ranking.
+    """R -> X: the exposure of a deterministic ranking.
 
     Each document gets the attention of its rank. It is the limit of `PlackettLuceExposure` for
     large alpha, except for tied scores, which that policy shuffles.

@@ -64,7 +64,7 @@ class Calibration:
         self.where = where
         self.target_disparity = self.max_relevance_loss = None
         if target_disparity is not None:
-            rule = "be in (0, 1] (normalized EE_D; 1 is that of a fixed ranking)"
+            rule = "be in (0, 1] (normalized EE_D; 1 is that of a deterministic ranking)"
             self.target_disparity = checks.number(
                 "target_disparity", target_disparity, where, 0, 1, "(]", rule
             )

@@ -90,7 +90,7 @@ def test_headline(reference):
     means = reference[[str(m) for m in MEASURES]]
     assert means.notna().all(axis=None)
     assert ((means >= 0) & (means <= 1)).all(axis=None)
-    # a fixed ranking has the largest disparity, a sampled one less
+    # a deterministic ranking has the largest disparity, a sampled one less
     assert reference.loc["bm25", "EE_D@5"] == 1
     assert reference.loc["alpha 2", "EE_D@5"] < 0.9
     # the comparison with the baseline is there: every query is more even

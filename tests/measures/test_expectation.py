@@ -53,7 +53,7 @@ def test_several_expectations_and_a_fair_measure_inside():
     run = run_of([["a", "b"], ["b", "a"]])
     measures = [E(nDCG @ 5), E(AP), E(EE_D @ 1), EE_D @ 1]
     got = {(m.measure, m.query_id): m.value for m in iter_calc(measures, QRELS, run)}
-    assert got[E(EE_D @ 1), "q"] == 1  # each sample alone is one fixed ranking
+    assert got[E(EE_D @ 1), "q"] == 1  # each sample alone is one deterministic ranking
     assert got[EE_D @ 1, "q"] == 0.5
     assert got[E(EE_D @ 1), "q2"] == 1  # missing: the worst value of the measure inside
     assert got[E(AP), "q"] == pytest.approx(0.75)

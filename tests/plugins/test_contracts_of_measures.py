@@ -16,7 +16,7 @@ MEASURES = [
     (EE_D @ 3, None),
     (EE_D(browsing="RBP(p=0.8)"), None),
     (EE_D(browsing="DCG", bounds="exact", n=20) @ 2, None),
-    (EE_D(normalize=False) @ 3, 3.0),  # one fixed ranking: 3 documents with exposure 1
+    (EE_D(normalize=False) @ 3, 3.0),  # one deterministic ranking: 3 documents with exposure 1
     (EE_R @ 3, None),
     (EE_R(browsing="GERR(p=0.9, u=0.4)", graded=False) @ 4, None),
     (EE_R(browsing="TREC", rel=2, n="judged") @ 3, None),

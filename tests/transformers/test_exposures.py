@@ -41,7 +41,7 @@ def test_the_frame():
 
 
 def test_both_ends_of_the_curve():
-    # the largest alphas give the fixed ranking, but for ties; alpha 0 shows all alike
+    # the largest alphas give the deterministic ranking, but for ties; alpha 0 shows all alike
     fixed = by_document(DeterministicExposure(cutoff=2)(RUN))
     assert fixed.tolist() == [1, 1, 0, 0, 1, 0, 1]  # of tied e and f the last comes first
     steep = by_document(PlackettLuceExposure(alpha=1e6, cutoff=2)(RUN))

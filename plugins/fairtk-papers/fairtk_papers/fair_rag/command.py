@@ -92,7 +92,7 @@ def command(
       grades = "binary"                     # or gain
       min_useful = 2                        # excludes queries with fewer useful documents
       eu_over = "retriever"                 # the rankings to normalize EU by; or generator
-      eu_deterministic = false              # whether the fixed ranking is one of them
+      eu_deterministic = false              # whether the deterministic ranking is one of them
       truncation = "keep-question"          # or published: prompts cut as in the published code
       credit = "none"                       # or one-out, shapley, citations
       [options."contriever:models/contriever"]
@@ -168,7 +168,7 @@ def command(
 
 
 def _echo_means(results: RagResults) -> None:
-    """Print a table per model, and how its most even rankings differ from the fixed ranking."""
+    """Print a table per model, and compare its most even with its deterministic rankings."""
     from fairtk.display import Table
     from fairtk_papers.fair_rag.tables import EE_D, MODEL, NORMALIZED_EU
 
@@ -179,7 +179,7 @@ def _echo_means(results: RagResults) -> None:
         echo_table(Table(list(cells.columns), cells.astype(str).to_numpy().tolist()))
         even, fixed = rows[model].iloc[0], rows[model].iloc[-1]
         differences = ", ".join(
-            f"{name} {even[name]:.3f} (fixed ranking: {fixed[name]:.3f})"
+            f"{name} {even[name]:.3f} (deterministic ranking: {fixed[name]:.3f})"
             for name in (EE_D, NORMALIZED_EU)
         )
         echo_text(f"{even['policy']}: {differences}.")

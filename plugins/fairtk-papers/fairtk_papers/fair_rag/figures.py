@@ -112,7 +112,7 @@ def plot_trade_off(
     )  # fmt: skip
     runs = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
     alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
-    end = "; hollow: the fixed ranking" if DETERMINISTIC in runs else ""
+    end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
     title = fill(f"Points of a line: alpha {alphas}{end}", 60 * min(len(panels), _COLUMNS))
     figure.suptitle(title, fontsize=_SMALL, color=INK)
     return figure
@@ -156,7 +156,7 @@ def plot_spread(
                 )
         grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
         grid[-1, column].set_xlabel(
-            "alpha · closer to the fixed ranking →", fontsize=_SMALL, color=INK
+            "alpha · closer to the deterministic ranking →", fontsize=_SMALL, color=INK
         )
     return figure
 

@@ -365,7 +365,8 @@ def _sections(
         (
             "A point is one query at one alpha. The points are grouped by the normalized "
             "EE-D, the unevenness of exposure. value: the mean normalized EU of the points minus "
-            "that of the fixed ranking. paired: the mean difference over queries, with its 95 % "
+            "that of the deterministic ranking. paired: the mean difference over queries, with its "
+            "95 % "
             f"interval (low, high){correction} and its p-value after Holm's correction.",
         ),
         _table(intervals[["interval", "points", "queries", "baseline", "mean", "value", "paired",

@@ -92,8 +92,8 @@ class RagStudy:
 
     Documents are labeled by their gain in utility for each generator. For each retriever, the
     generator answers from rankings that are sampled at each alpha and by an oracle, and from the
-    fixed ranking, the baseline. All answers are stored in `folder`: equal prompts are answered
-    once, and a stopped run continues where it stopped.
+    deterministic ranking, the baseline. All answers are stored in `folder`: equal prompts are
+    answered once, and a stopped run continues where it stopped.
 
     Args:
         tasks: the tasks.

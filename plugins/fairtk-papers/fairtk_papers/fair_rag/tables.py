@@ -357,7 +357,8 @@ def _difference(value: float) -> str:
 def _interval_table(task: str, number: int, heads: list[str], rows: list[list[str]]) -> Table:
     caption = (
         f"{task}{_in_paper(number)}: mean {NORMALIZED_EU} of the rankings whose {NAMES[EE_D]} is "
-        "in the interval, minus that of the fixed ranking (in parentheses). Bold: not negative."
+        "in the interval, minus that of the deterministic ranking (in parentheses). Bold: not "
+        "negative."
     )
     note = (
         "Empty: no rankings in the interval. Not all queries have rankings in an interval; paired "

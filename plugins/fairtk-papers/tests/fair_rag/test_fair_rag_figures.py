@@ -71,7 +71,7 @@ def test_a_trade_off_shows_the_means(values):
         assert len({str(getattr(line, look)()) for line in drawn}) == 3
     assert "more even exposure" in panels[0].get_xlabel() and "←" in panels[0].get_xlabel()
     assert "better answers →" in panels[0].get_ylabel()
-    assert "alpha 1, 2, 4, 8; hollow: the fixed ranking" in figure.get_suptitle()
+    assert "alpha 1, 2, 4, 8; hollow: the deterministic ranking" in figure.get_suptitle()
     by_generator = plot_trade_off(values, "EE_R", "normalized EU", by="generator")
     assert [a.get_title() for a in by_generator.axes] == [
         "LaMP-4, BM25",
