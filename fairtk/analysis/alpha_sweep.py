@@ -18,7 +18,7 @@ from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import fitted_lines, html_text, shorten
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable, warn
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, printable, warn
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -28,7 +28,7 @@ from fairtk.experiment.evaluate_runs import (
     prepare_run,
     run_names,
 )
-from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
+from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
@@ -92,14 +92,14 @@ class Frontier:
         ]
         lines += [
             f"area of {short[row.other]} minus area of {short[row.one]}: {row.difference:+.4f} "
-            f"{interval_text(row.low, row.high)}"
+            f"{_interval(row)}"
             for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
             lines.append(
                 f"at {y} = {row.level:.4f}, {x} is {row.x_one:.4f} for {short[row.one]} and "
                 f"{row.x_other:.4f} for {short[row.other]}: {row.difference:+.4f} "
-                f"{interval_text(row.low, row.high)}"
+                f"{_interval(row)}"
             )
         compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
         lines += [
@@ -240,6 +240,10 @@ class Frontier:
         return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
 
 
+def _interval(row: Any) -> str:
+    return "(interval undefined)" if math.isnan(row.low) else interval_text(row.low, row.high)
+
+
 def _distant_points(x: FloatArray, y: FloatArray) -> list[int]:
     """Return the indices of points that are far enough apart to label, ends first."""
     if len(x) < 2:
@@ -331,7 +335,7 @@ def frontier(
     *,
     alphas: Iterable[float] = ALPHAS,
     answers: Mapping[str, Mapping[float, pd.DataFrame]] | None = None,
-    cutoff: int = 5,
+    cutoff: int | None = None,
     groups: Sequence[Any] = (),
     target: Any = (),
     gold: FileOrFrame | None = None,
@@ -356,7 +360,7 @@ def frontier(
         alphas: the exponents of the sampler; the deterministic ranking is added unless a measure
             is EU.
         answers: for EU, rankings S with ``qanswer``, by retriever and alpha.
-        cutoff: for EU, the number of documents that the generator read.
+        cutoff: for EU, the number of documents that the generator read; `None` for 5.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`.
         gold: gold answers for EU, if missing from the qrels.
@@ -379,6 +383,8 @@ def frontier(
     labels = file_labels.with_text_ids()
     measures = [complete_measure(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
+    if cutoff is not None and len(exact) == 2:
+        raise ParameterError("frontier: `cutoff` is only valid for EU; write it as in EE_D@10")
     frames = {
         name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
@@ -392,7 +398,7 @@ def frontier(
     values = {
         name: np.stack(
             [
-                _utilities(name, run, labels, m, grid, answers, cutoff)
+                _utilities(name, run, labels, m, grid, answers, cutoff or 5)
                 if _is_utility(m)
                 else _exact(run, labels, m, grid)
                 for m in measures
@@ -405,7 +411,7 @@ def frontier(
             if len(exact) < 2:
                 raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
             values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
-    _warn_of_documents(frames, labels, measures)
+    _warn_of_sizes(frames, labels, exact)
     return _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
@@ -457,25 +463,16 @@ def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
     return measure(estimator="unbiased") if plain and several else measure
 
 
-def _warn_of_documents(
-    frames: Mapping[str, pd.DataFrame], labels: pd.DataFrame, measures: Iterable[Any]
+def _warn_of_sizes(
+    frames: Mapping[str, pd.DataFrame], labels: pd.DataFrame, measures: Sequence[Any]
 ) -> None:
-    """Warn if the targets of EE_R or EE_L differ because runs have different documents."""
-    has_n = [
-        format_measure(m)
-        for m in measures
-        if getattr(m, "PART", "disparity") != "disparity" and m["n"] == "judged+retrieved"
-    ]
-    pairs = [pd.concat([run, labels])[[QID, DOCNO]].drop_duplicates() for run in frames.values()]
-    n = pd.concat([documents.groupby(QID).size() for documents in pairs], axis=1, keys=frames)
-    differs = n[n.nunique(axis=1) > 1]
-    if has_n and len(differs):
-        sizes = ", ".join(f"{name}: {size:.0f}" for name, size in differs.iloc[0].items())
-        warn(
-            f"frontier: runs have different numbers of documents for {len(differs)} queries (qid "
-            f"{differs.index[0]!r}: {sizes}), so their values of {has_n[0]} do not compare: give "
-            "all one n, the number of documents that could be retrieved, such as n=1000"
-        )
+    """Issue the warnings of `evaluate` about numbers n that differ between runs."""
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        evaluate_runs(labels, frames, measures)
+    for record in records:
+        if record.category is DataWarning:
+            warn(str(record.message))
 
 
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:

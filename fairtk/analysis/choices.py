@@ -87,7 +87,7 @@ class Sensitivity:
                 for row in flips.itertuples()
             ]
             lowest = others["tau"].min()
-            tau = "" if math.isnan(lowest) else f"; tau is at least {lowest:.2f}"
+            tau = "" if math.isnan(lowest) else f"; lowest tau {lowest:.2f}"
             lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}.")
         return "\n".join(lines)
 

@@ -49,7 +49,7 @@ def command(
 
     The output has tables of costs by group, rank and query. The cost is 1 - AWRF, or EE_L
     itself, and the costs in each table add up to it. EE_L without groups is broken down by
-    document; with --groups, the costs of documents are summed by group. The site's page on
+    usefulness: useful, other and unjudged documents. The site's page on
     `explain` defines the costs and says what they do not show. `fairtk.explain` does the same in
     Python.
 

@@ -116,7 +116,9 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
         return measure.NAME, _description(type(measure)), {}, parameters
     page = page_of(measure)  # as on the site
     sections = {heading: plain_text(text) for heading, text in page.sections.items()}
-    sections |= {**page.facts, "How to cite it": f"fairtk cite {page.name}"}
+    sections |= page.facts
+    if measure.CITATION:
+        sections["How to cite it"] = f"fairtk cite {page.name}"
     description = page.description.replace("``", "`")
     return f"{page.name}: {page.title}", description, sections, page.parameters
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, such
+from fairtk.errors import ColumnError, InputError, ParameterError, such
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -96,12 +96,17 @@ class Subsets(FairTransformer):
         """Return the subsets of each ranking, by query and sample.
 
         Raises:
-            ColumnError: a column is missing, or the frame already has subsets.
+            ColumnError: a column is missing, or the frame already has subsets or answers.
             InputError: a ranking is too long.
             DuplicateError: duplicate document in a ranking.
         """
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         refuse_subsets(inp, "Subsets")
+        if QANSWER in inp.columns:
+            raise ColumnError(
+                "Subsets: expected rankings without answers, got the column 'qanswer'; put Subsets "
+                "before the generator, retriever >> Subsets(...) >> generator"
+            )
         run = Run(inp, "Subsets").checked()
         length = np.diff(run.ranking_start)
         k = length if self.cutoff is None else np.minimum(length, self.cutoff)

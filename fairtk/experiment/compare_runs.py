@@ -179,7 +179,7 @@ def _evaluate_all(
     ]
     if given_groups.attributes and by_document:
         example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
-        notes.append(f"By documents: {', '.join(by_document)}; by groups: {example}.")
+        notes.append(f"Without groups: {', '.join(by_document)} (for groups, write {example}).")
 
     def rows(
         system: str,

@@ -165,8 +165,8 @@ def as_chat_model(model: Any) -> ChatModel:
     """
     if isinstance(model, str):
         raise ParameterError(
-            f"llm must be a model, e.g. OpenAICompatible({model!r}) or "
-            f"LocalChat(HuggingFaceCausal({model!r})), got {model!r}"
+            f"llm must be a model, e.g. OpenAICompatible({model!r}), "
+            f"LocalChat(HuggingFaceCausal({model!r})) or KeywordRefiner(), got {model!r}"
         )
     return model if isinstance(model, ChatModel) else LocalChat(model)
 

@@ -1,5 +1,7 @@
 """Trade-offs over alpha: exact curves, who is dominated, areas, equal utility."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ import fairtk
 from fairtk import EE_D, EE_R, FairSampler
 from fairtk.analysis.alpha_sweep import dominated, drawn_queries, interval, price
 from fairtk.cli.group import cli
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 
 DOCS = [f"d{i}" for i in range(8)]
 
@@ -220,3 +222,20 @@ def test_the_command_reads_answers(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "one,1.5," in result.output
+
+
+def test_numbers_of_documents_are_compared_as_in_evaluate():
+    # with a cutoff of 3, each query has three useful documents or more, so n changes no target
+    shorter = run(2).groupby("qid").head(6)
+    labels = QRELS.groupby("qid").head(5)
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        fairtk.frontier(labels, {"a": run(1), "b": shorter}, y="EE_R@1", alphas=[0], resamples=5)
+    assert not records
+    with pytest.warns(DataWarning, match="EE_R@5: systems have different numbers n"):
+        fairtk.frontier(labels, {"a": run(1), "b": shorter}, alphas=[0], resamples=5)
+
+
+def test_a_cutoff_is_for_utility_only():
+    with pytest.raises(ParameterError, match="only valid for EU"):
+        fairtk.frontier(QRELS, {"one": run(1)}, cutoff=10)

@@ -98,7 +98,11 @@ def test_one_attribute_and_one_target_stand_alone(files, function, made):
     again = files["fair"].with_name("again.run")
     again.write_text("1 Q0 a 1 2 t\n2 Q0 c 1 2 t\n2 Q0 b 2 1 t\n")
     several = [files["fair"], again]
-    options = {"y": MEASURE, "resamples": 5} if function == "frontier" else {"measures": [MEASURE]}
+    options = (
+        {"x": "EE_D@1", "y": MEASURE, "resamples": 5}
+        if function == "frontier"
+        else {"measures": [MEASURE]}
+    )
     alone, listed = (
         getattr(fairtk, function)(files["qrels"], several, groups=g, target=t, **options)
         for g, t in ((groups, target), ([groups], [target]))

@@ -6,11 +6,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk.credit.subsets import (
+    Subsets,
     draw_orders,
     leave_one_out,
     max_shapley,
@@ -18,7 +20,7 @@ from fairtk.credit.subsets import (
     sampled_shapley,
     shapley,
 )
-from fairtk.errors import InputError
+from fairtk.errors import ColumnError, InputError
 
 UTILITIES = st.integers(0, 5).flatmap(
     lambda k: st.lists(
@@ -106,3 +108,10 @@ def test_sampled_values_cover_the_exact_ones():
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_rankings_with_answers_are_refused():
+    # otherwise the answers would be copied to all subsets, and every credit would be 0
+    run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [2.0, 1.0], "qanswer": "yes"})
+    with pytest.raises(ColumnError, match="qanswer"):
+        Subsets("one-out")(run)

@@ -210,7 +210,7 @@
     const inside = make("div", "", "opened");
     around.append(inside);
     if (i >= packed.length) {
-      inside.append(make("p", "The rankings of this query are not in the page; they are in the folder of the results."));
+      inside.append(make("p", "The rankings of this query are not in the page, so that it stays small."));
       return;
     }
     const one = await unpack(packed[i]);
