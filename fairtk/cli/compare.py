@@ -62,8 +62,8 @@ def command(
 
     The formats latex and markdown are a table for a paper, with one row per run. The best mean is
     bold, the second best is underlined. Daggers mark runs that are significantly better or worse
-    than --baseline. Without --baseline, letters name the runs that a run is significantly better
-    than.
+    than --baseline. Without --baseline, all pairs are compared, and letters name the runs that a
+    run is significantly better than.
 
     --margin adds p-values: p_not_worse for non-inferiority (a one-sided t-test), p_equivalent for
     equivalence (two one-sided t-tests).
