@@ -383,8 +383,10 @@ def frontier(
     labels = file_labels.with_text_ids()
     measures = [complete_measure(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
-    if cutoff is not None and len(exact) == 2:
-        raise ParameterError("frontier: `cutoff` is only valid for EU; write it as in EE_D@10")
+    if cutoff is not None and len(exact) == 2 and {_model(m)[1] for m in exact} != {cutoff}:
+        raise ParameterError(
+            f"frontier: `cutoff` is only valid for EU; write it in the measures, as in EE_D@{cutoff}"
+        )
     frames = {
         name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)

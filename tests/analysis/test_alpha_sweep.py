@@ -239,3 +239,4 @@ def test_numbers_of_documents_are_compared_as_in_evaluate():
 def test_a_cutoff_is_for_utility_only():
     with pytest.raises(ParameterError, match="only valid for EU"):
         fairtk.frontier(QRELS, {"one": run(1)}, cutoff=10)
+    assert fairtk.frontier(QRELS, {"one": run(1)}, alphas=[0], resamples=5, cutoff=5).n == 12
