@@ -385,7 +385,7 @@ def frontier(
     exact = [m for m in measures if not _is_utility(m)]
     if cutoff is not None and len(exact) == 2 and {_model(m)[1] for m in exact} != {cutoff}:
         raise ParameterError(
-            f"frontier: `cutoff` is only valid for EU; write it in the measures, as in EE_D@{cutoff}"
+            f"frontier: `cutoff` is only valid for EU; write it in the measures, EE_D@{cutoff}"
         )
     frames = {
         name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
