@@ -245,7 +245,7 @@ def test_one_word_for_targets(target):
     assert ties["measure"].str.startswith("AWRF").any()
 
 
-SHOWN = {
+PRINTED = {
     "comparison": (
         lambda: fairtk.compare(QRELS, {"bm25": RUN, "fair": OTHER}, [P @ 1]),
         lambda result: ["bm25", "fair", "difference", "p"],
@@ -270,7 +270,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize(("make", "words"), SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize(("make", "words"), PRINTED.values(), ids=PRINTED)
 def test_results_show_themselves(make, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = make()

@@ -41,6 +41,7 @@ from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]
 _NEAR = 0.06
+_CUTOFF = 5  # documents that a generator reads
 _NAME = 40  # characters of a name in a summary or legend
 AREAS = ["system", "area", "low", "high"]
 PAIRS = ["one", "other", "difference", "low", "high"]
@@ -387,6 +388,7 @@ def frontier(
         raise ParameterError(
             f"frontier: `cutoff` is only valid for EU; write it in the measures, EE_D@{cutoff}"
         )
+    n_read = _CUTOFF if cutoff is None else cutoff
     frames = {
         name: prepare_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
@@ -400,7 +402,7 @@ def frontier(
     values = {
         name: np.stack(
             [
-                _utilities(name, run, labels, m, grid, answers, cutoff or 5)
+                _utilities(name, run, labels, m, grid, answers, n_read)
                 if _is_utility(m)
                 else _exact(run, labels, m, grid)
                 for m in measures
@@ -413,7 +415,8 @@ def frontier(
             if len(exact) < 2:
                 raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
             values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
-    _warn_of_sizes(frames, labels, exact)
+    if exact:
+        _warn_of_sizes(frames, labels, exact)
     return _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )

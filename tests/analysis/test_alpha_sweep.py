@@ -236,6 +236,14 @@ def test_numbers_of_documents_are_compared_as_in_evaluate():
         fairtk.frontier(labels, {"a": run(1), "b": shorter}, alphas=[0], resamples=5)
 
 
+def test_a_cutoff_of_zero_is_refused():
+    with pytest.raises(ParameterError, match="cutoff"):
+        fairtk.frontier(
+            QRELS.assign(gold_answer="yes"), {"one": run(1)}, x="EE_D@2",
+            y="EU(utility='accuracy')", answers={"one": {2: answers(2)}}, alphas=[2], cutoff=0,
+        )  # fmt: skip
+
+
 def test_a_cutoff_is_for_utility_only():
     with pytest.raises(ParameterError, match="only valid for EU"):
         fairtk.frontier(QRELS, {"one": run(1)}, cutoff=10)

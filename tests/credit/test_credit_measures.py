@@ -95,8 +95,8 @@ def test_undefined_rankings_are_left_out_and_counted():
 
 def test_a_query_that_the_frame_lacks_gets_the_worst_value():
     with pytest.warns(UserWarning):
-        found = fairtk.evaluate(QRELS, {"x": TWO}, [AE_D, AE_R @ 2, AE_L @ 2, CreditGap @ 2])
-    worst = found.per_query.query("qid == '2'").set_index("measure")["value"].to_dict()
+        result = fairtk.evaluate(QRELS, {"x": TWO}, [AE_D, AE_R @ 2, AE_L @ 2, CreditGap @ 2])
+    worst = result.per_query.query("qid == '2'").set_index("measure")["value"].to_dict()
     assert worst == {"AE_D": 1.0, "AE_R@2": 0.0, "AE_L@2": 1.0, "CreditGap@2": 2.0}
 
 
@@ -239,8 +239,8 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
     measure = CreditGap(groups=heavy) @ 2
     assert measure.bounds == (0, 10)  # a: 1 + 4; its @UNKNOWN is not below 0
     labels = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
-    found = values(measure, labels, TWO)
-    assert found["9"] == 10  # the worst
+    result = values(measure, labels, TWO)
+    assert result["9"] == 10  # the worst
 
 
 def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():

@@ -38,32 +38,32 @@ NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 
 
 def values(measure, frame, qrels=QRELS):
-    found = ir_measures.iter_calc(
+    result = ir_measures.iter_calc(
         [measure], qrels.rename(columns=NAMES), frame.rename(columns=NAMES)
     )
-    return {m.query_id: m.value for m in found}
+    return {m.query_id: m.value for m in result}
 
 
 def test_evaluate_is_ir_measures():
-    found = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, "E(P@3)"])
-    assert found.means.index.tolist() == list(RUNS)
-    assert found.means.columns.tolist() == ["nDCG@5", "E(P@3)"]
-    assert found.long()["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
-    assert (found.long()["n"] == 12).all() and (found.long()["undefined"] == 0).all()
+    result = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, "E(P@3)"])
+    assert result.means.index.tolist() == list(RUNS)
+    assert result.means.columns.tolist() == ["nDCG@5", "E(P@3)"]
+    assert result.long()["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
+    assert (result.long()["n"] == 12).all() and (result.long()["undefined"] == 0).all()
     for name, frame in RUNS.items():
         expected = values(nDCG @ 5, frame)
-        mine = found.per_query
+        mine = result.per_query
         mine = mine[(mine["system"] == name) & (mine["measure"] == "nDCG@5")]
         assert dict(zip(mine["qid"], mine["value"], strict=True)) == pytest.approx(expected)
 
 
 def test_compare_is_scipys_paired_test():
-    found = fairtk.compare(QRELS, RUNS, ["nDCG@5", "P@3"], baseline="b")
-    assert found.baseline == "b"
-    assert found.table["run"].tolist() == ["a", "b", "c"] * 2
+    result = fairtk.compare(QRELS, RUNS, ["nDCG@5", "P@3"], baseline="b")
+    assert result.baseline == "b"
+    assert result.table["run"].tolist() == ["a", "b", "c"] * 2
     raw = []
     for name in ("a", "c"):
-        row = found.table.query("run == @name and measure == 'nDCG@5'").iloc[0]
+        row = result.table.query("run == @name and measure == 'nDCG@5'").iloc[0]
         mine, base = (np.array([values(nDCG @ 5, RUNS[r])[q] for q in QIDS]) for r in (name, "b"))
         theirs = ttest_rel(mine, base)
         assert row["p"] == pytest.approx(theirs.pvalue) and row["n"] == 12
@@ -75,7 +75,7 @@ def test_compare_is_scipys_paired_test():
     (small, first), (large, second) = sorted(raw)
     assert first == pytest.approx(min(1, 2 * small))
     assert second == pytest.approx(max(large, first))
-    baseline = found.table.query("run == 'b'")
+    baseline = result.table.query("run == 'b'")
     assert baseline[["difference", "low", "high", "p", "p_corrected"]].isna().all(axis=None)
 
 
@@ -87,9 +87,9 @@ def test_all_and_common_queries():
     common = compared.table
     assert every["n"].tolist() == [12] * 3 and common["n"].tolist() == [9] * 3
     assert compared.means["P@3"].tolist() == pytest.approx(common["mean"].tolist())
-    found = [values(P @ 3, runs["c"]).get(qid, 0.0) for qid in QIDS]
-    assert every["mean"][2] == pytest.approx(np.mean(found))
-    assert common["mean"][2] == pytest.approx(np.mean(found[:9]))
+    result = [values(P @ 3, runs["c"]).get(qid, 0.0) for qid in QIDS]
+    assert every["mean"][2] == pytest.approx(np.mean(result))
+    assert common["mean"][2] == pytest.approx(np.mean(result[:9]))
     assert (common["p"].dropna() == common["p_corrected"].dropna()).all()
 
 
@@ -115,8 +115,8 @@ def test_equal_runs_have_nothing_to_test(test):
 
 def test_the_measures_names_are_read_back():
     measures = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
-    found = fairtk.evaluate(QRELS, RUNS["a"], measures).measures
-    assert [parse(text) for text in found] == measures
+    result = fairtk.evaluate(QRELS, RUNS["a"], measures).measures
+    assert [parse(text) for text in result] == measures
     assert format_measure(E(nDCG @ 5)) == "E(nDCG@5)"
 
 
@@ -129,8 +129,8 @@ def test_a_dataset_gives_the_labels():
     lab = Lab()
     plugins.register(lab, "fairtk-lab")
     try:
-        found = fairtk.evaluate("toy/labels", RUNS["a"], "nDCG@5")
-        assert found.means["nDCG@5"].tolist() == [
+        result = fairtk.evaluate("toy/labels", RUNS["a"], "nDCG@5")
+        assert result.means["nDCG@5"].tolist() == [
             pytest.approx(np.mean(list(values(nDCG @ 5, RUNS["a"]).values())))
         ]
         with pytest.raises(InputError, match="'toy/labels'"):
@@ -184,15 +184,15 @@ def test_margins_levels_and_plans_are_those_of_experiments():
     }
     measures = [EE_R @ 5, E(nDCG @ 5)]
     margin = {"EE_R@5": 0.1}
-    found = fairtk.compare(QRELS, sampled, measures, margin=margin, levels=True)
+    result = fairtk.compare(QRELS, sampled, measures, margin=margin, levels=True)
     topics = pd.DataFrame({"qid": QIDS, "query": "x"})
     systems = [fairtk.identified(Given(frame), name) for name, frame in sampled.items()]
     results = fairtk.Experiment(systems, topics, QRELS, measures, names=list(sampled), baseline="a")
     wanted = results.compare(margin=margin, levels=True).rename(columns={"system": "run"})
-    pd.testing.assert_frame_equal(found.table, wanted.drop(columns=["undefined", "failed"]))
-    assert found.table["p_not_worse"].notna().sum() == 2  # one measure, two runs
+    pd.testing.assert_frame_equal(result.table, wanted.drop(columns=["undefined", "failed"]))
+    assert result.table["p_not_worse"].notna().sum() == 2  # one measure, two runs
     plan = results.queries_needed(0.05, (5, 50)).rename(columns={"system": "run"})
-    pd.testing.assert_frame_equal(found.queries_needed(0.05, (5, 50)), plan)
+    pd.testing.assert_frame_equal(result.queries_needed(0.05, (5, 50)), plan)
     with pytest.raises(NotFoundError, match="measure"):
         fairtk.compare(QRELS, sampled, measures, margin={"EE_R@3": 0.1})
 

@@ -118,8 +118,8 @@ def test_crossing_multiplies_weights_that_are_no_shares():
         )
         for name, weight in (("a", 0.5), ("b", 0.25))
     ]
-    found = (parts[0] * parts[1]).memberships(["d"])
-    assert found.weight.tolist() == [0.125]  # .5 * .25, each attribute with one level
+    memberships = (parts[0] * parts[1]).memberships(["d"])
+    assert memberships.weight.tolist() == [0.125]  # .5 * .25, each attribute with one level
 
 
 def test_crossing_needs_other_names_and_common_documents():
@@ -176,16 +176,16 @@ def test_crossing_is_the_dense_product(parts, numeric, mixed):
             return
     assert set(crossed.docnos) == common
     docnos = [*singles[0].docnos, "zz"]
-    found = crossed.memberships(docnos)
-    owner = np.repeat(np.arange(len(docnos)), found.size)
+    memberships = crossed.memberships(docnos)
+    owner = np.repeat(np.arange(len(docnos)), memberships.size)
     got = np.zeros((len(docnos), crossed.space.size))
-    np.add.at(got, (owner, found.level), found.weight)
+    np.add.at(got, (owner, memberships.level), memberships.weight)
     for place, docno in enumerate(docnos):
         want = np.ones(1)
         for one in singles:
             want = np.outer(want, one.memberships([docno]).dense()[0]).ravel()
         assert got[place] == pytest.approx(want)
-        assert (found.size[place] > 0) == (docno in common)
+        assert (memberships.size[place] > 0) == (docno in common)
     if len(crossed):
         assert dense(crossed).to_numpy().sum(axis=1) == pytest.approx(np.ones(len(crossed)))
 
@@ -232,25 +232,25 @@ def test_page_ids_are_numbers_inside_and_strings_outside():
 
 
 def cells(groups, docnos, missing):
-    found = groups.memberships(docnos, missing)
-    owner = np.repeat(np.arange(len(docnos)), found.size)
+    memberships = groups.memberships(docnos, missing)
+    owner = np.repeat(np.arange(len(docnos)), memberships.size)
     got = np.zeros((len(docnos), groups.space.size))
-    np.add.at(got, (owner, found.level), found.weight)
-    return got.tolist(), found
+    np.add.at(got, (owner, memberships.level), memberships.weight)
+    return got.tolist(), memberships
 
 
 def test_policies_for_what_is_missing():
     half = pd.DataFrame({"docno": ["d5", "d5"], "group": ["f", UNKNOWN]})
     groups = Groups.from_frame(pd.concat([GENDER.drop(columns="weight"), half]), name="gender")
     docnos = ["d1", "d4", "no", "d5"]  # known, unknown, without a row, half known
-    got, found = cells(groups, docnos, "drop")
+    got, memberships = cells(groups, docnos, "drop")
     assert got == [[0, 1, 0], [1, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]
-    assert found.size.tolist() == [1, 1, 0, 2]
-    got, found = cells(groups, docnos, "unknown")
+    assert memberships.size.tolist() == [1, 1, 0, 2]
+    got, memberships = cells(groups, docnos, "unknown")
     assert got == [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0.5, 0.5, 0]]
-    got, found = cells(groups, docnos, "uniform")
+    got, memberships = cells(groups, docnos, "uniform")
     assert got == [[0, 1, 0], [0, 0.5, 0.5], [0, 0.5, 0.5], [0, 0.75, 0.25]]
-    got, found = cells(groups, docnos, "bounds")
+    got, memberships = cells(groups, docnos, "bounds")
     assert got == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0.5, 0]]
     shares = groups.unknown_shares(np.array(docnos, dtype=object))
     assert shares.tolist() == [0, 1, 1, 0.5]
@@ -260,8 +260,8 @@ def test_policies_for_what_is_missing():
 
 def test_policies_of_crossed_attributes():
     crossed = GENDERS * REGIONS
-    got, found = cells(crossed, ["d1", "d3"], "drop")  # d3 has no region
-    assert found.size.tolist() == [2, 0]
+    got, memberships = cells(crossed, ["d1", "d3"], "drop")  # d3 has no region
+    assert memberships.size.tolist() == [2, 0]
     got, _ = cells(crossed, ["d3"], "uniform")
     assert got == [[0, 0, 0, 0, 0.5, 0.5]]
     with pytest.raises(InputError, match="'region'.*'d3'"):

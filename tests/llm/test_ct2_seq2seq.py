@@ -63,9 +63,9 @@ def test_scores_that_differ_are_refused(t5_folder, cache):
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
     (probe,) = cache.glob(f"{digest}-*/probe.json")
     content = probe.read_text()
-    found = json.loads(content)
-    found["scores"][0] -= 0.1
-    probe.write_text(json.dumps(found))
+    settings = json.loads(content)
+    settings["scores"][0] -= 0.1
+    probe.write_text(json.dumps(settings))
     try:
         with pytest.raises(ModelError, match="0.*1"):
             CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])

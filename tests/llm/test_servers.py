@@ -54,8 +54,8 @@ def test_calls_go_to_the_least_loaded():
         return "slow"
 
     with two(lambda *_: "fast", slow) as (fast, other, urls):
-        found = client(urls, concurrency=4).complete(chats(*map(str, range(40))))
-    assert all(isinstance(one, Completion) for one in found)
+        answers = client(urls, concurrency=4).complete(chats(*map(str, range(40))))
+    assert all(isinstance(one, Completion) for one in answers)
     # at most two of four calls are at the slow one, which answers when no call is left
     assert len(fast.requests) + len(other.requests) == 40
     assert 1 <= len(other.requests) <= 2
@@ -80,9 +80,9 @@ def test_a_server_that_dies_half_way_is_left_out(tmp_path, monkeypatch):
         two(lambda prompt, _: {"text": prompt, "sleep": 0.01}, dying) as (_, other, urls),
         Ledger(tmp_path / "ledger", max_calls=200) as ledger,
     ):
-        found = ledger.wrap(client(urls, concurrency=16)).complete(prompts)
+        answers = ledger.wrap(client(urls, concurrency=16)).complete(prompts)
         assert ledger.spent.calls == len(ledger) == 200
-    assert [one.text for one in found] == [str(number) for number in range(200)]
+    assert [one.text for one in answers] == [str(number) for number in range(200)]
     # 15 answers, and at most 16 calls that were under way
     assert len(other.requests) <= 15 + 16
 
@@ -98,15 +98,15 @@ def test_a_server_that_was_left_out_is_tried_again(monkeypatch):
             yield from chats(str(number))
 
     with two(lambda prompt, _: {"text": prompt, "sleep": 0.01}, ill) as (_, other, urls):
-        found = dict(client(urls, concurrency=4).outcomes(asked()))
-    assert all(isinstance(one, Completion) for one in found.values())
+        answers = dict(client(urls, concurrency=4).outcomes(asked()))
+    assert all(isinstance(one, Completion) for one in answers.values())
     assert len(other.requests) >= 30
 
 
 def test_a_server_that_is_not_there_costs_no_answer():
     with serving(lambda prompt, _: prompt) as server, nobody() as gone:
-        found = client([gone, server.url], retries=0).complete(chats(*"abcdefgh"))
-    assert [one.text for one in found] == list("abcdefgh")
+        answers = client([gone, server.url], retries=0).complete(chats(*"abcdefgh"))
+    assert [one.text for one in answers] == list("abcdefgh")
 
 
 def test_all_servers_have_to_be_dead_to_end_all():
@@ -171,8 +171,8 @@ def test_a_limit_has_its_other_name_only_where_that_is_asked_for():
     with two(lambda prompt, _: prompt, strict) as (one, other, urls):
         llm = client(urls)
         with pytest.warns(DataWarning, match=f"max_tokens .* at {other.url}"):
-            found = llm.complete(chats(*"abcdefgh"))
-        assert [answer.text for answer in found] == list("abcdefgh")
+            answers = llm.complete(chats(*"abcdefgh"))
+        assert [answer.text for answer in answers] == list("abcdefgh")
         assert all("max_tokens" in body for _, body, _ in one.requests)
         assert "max_completion_tokens" in llm.body(chats("a")[0])  # as a batch sends it
 
@@ -350,8 +350,8 @@ def test_base_models_go_on_with_a_text(tmp_path):
     with serving(lambda prompt, _: f"{prompt} ..") as server, Ledger(tmp_path / "l") as ledger:
         llm = client(server.url, endpoint="completions", extra_body={"top_k": 3})
         chat = Chat((Message("system", "s"), Message("user", "Once")))
-        [found] = ledger.wrap(llm).complete([chat])
-        assert found.text == "s\n\nOnce .." and found.completion_tokens == 5
+        [answers] = ledger.wrap(llm).complete([chat])
+        assert answers.text == "s\n\nOnce .." and answers.completion_tokens == 5
         [(_, body, _)] = server.requests
         assert (
             body
@@ -391,6 +391,6 @@ def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
         assert ledger.spent.calls == len(ledger) == len(server.requests) == n + some
         assert server.most_running == n
     with serving(lambda prompt, _: prompt) as server, Ledger(tmp_path / "l") as ledger:
-        found = ledger.wrap(client(server.url, concurrency=n)).complete(prompts)
-        assert [one.text for one in found] == list(map(str, range(n + 2 * some)))
+        answers = ledger.wrap(client(server.url, concurrency=n)).complete(prompts)
+        assert [one.text for one in answers] == list(map(str, range(n + 2 * some)))
         assert len(server.requests) == some

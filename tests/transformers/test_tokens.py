@@ -23,8 +23,8 @@ class Stopping(Search):
 
     def transform(self, inp):
         texts = inp["query"].map(lambda text: " ".join(self.tokens(text)))
-        found = super().transform(inp.assign(query=texts))
-        return found.drop(columns="query").merge(inp[["qid", "query"]], on="qid")
+        result = super().transform(inp.assign(query=texts))
+        return result.drop(columns="query").merge(inp[["qid", "query"]], on="qid")
 
     @staticmethod
     def tokens(text):
@@ -84,15 +84,15 @@ def bm25(tmp_path_factory):
 
 def test_words_that_are_dropped_are_whole():
     kept = ["ships"]
-    found = dropped_words("Ships फिल्म she-ships", lambda word: [w for w in kept if w == word])
-    assert found == ["फिल्म", "she"]  # marks belong to their letters
+    result = dropped_words("Ships फिल्म she-ships", lambda word: [w for w in kept if w == word])
+    assert result == ["फिल्म", "she"]  # marks belong to their letters
 
 
 def test_tokens_are_what_pisa_finds(bm25):
     assert bm25.tokens("Woman, she-her: HERS going tried!") == ["woman", "tri"]
     for word, tokens in (("woman", 1), ("hers", 0), ("going", 0), ("tried", 1), ("she", 0)):
-        found = bm25(pd.DataFrame([["1", word]], columns=["qid", "query"]))
-        assert len(bm25.tokens(word)) == tokens == len(found)
+        result = bm25(pd.DataFrame([["1", word]], columns=["qid", "query"]))
+        assert len(bm25.tokens(word)) == tokens == len(result)
     inner = index_tokens(bm25._opened())  # PISA's own retriever, alone and in a pipeline
     cut = index_tokens(bm25._opened() % 2)
     assert inner("she tried") == cut("she tried") == bm25.tokens("she tried") == ["tri"]

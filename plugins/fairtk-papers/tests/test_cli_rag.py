@@ -39,9 +39,9 @@ def test_from_files_to_tables(tmp_path, fairtk):
     plan = fairtk("rag", *map(str, words), "--dry-run")
     assert plan.exit_code == 0 and "prompts are unanswered" in plan.stdout
     assert not (tmp_path / "out").exists()
-    found = fairtk("rag", *map(str, words))
-    assert found.exit_code == 0, found.output
-    assert "deterministic" in found.stdout and "Tables and figures: " in found.stdout
+    result = fairtk("rag", *map(str, words))
+    assert result.exit_code == 0, result.output
+    assert "deterministic" in result.stdout and "Tables and figures: " in result.stdout
     (model,) = (tmp_path / "out").glob("settings/*/models/*")
     page = tmp_path / "page.html"
     setting = model.parents[1].name
@@ -97,8 +97,8 @@ def test_from_files_to_tables(tmp_path, fairtk):
     ],
 )
 def test_wrong_settings_of_a_server_are_one_line(fairtk, options, place):
-    found = fairtk("rag", FOLDER, "-t", "2", *options, "--dry-run")
-    assert found.exit_code == 2 and place in found.stderr and found.output.count("\n") == 1
+    result = fairtk("rag", FOLDER, "-t", "2", *options, "--dry-run")
+    assert result.exit_code == 2 and place in result.stderr and result.output.count("\n") == 1
 
 
 def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_path):
@@ -106,8 +106,8 @@ def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_p
     shutil.copytree(demo.model_folder(), model, ignore=shutil.ignore_patterns("token*"))
     out = tmp_path / "out"
     for asked in (["-g", f"t5:{model}"], ["-g", MODEL, "-r", f"contriever:{model}"]):
-        found = fairtk("rag", FOLDER, "-t", "2", *asked, "-o", str(out))
-        assert found.exit_code == 1 and str(model) in found.stderr
+        result = fairtk("rag", FOLDER, "-t", "2", *asked, "-o", str(out))
+        assert result.exit_code == 1 and str(model) in result.stderr
     assert "missing tokenizer" in fairtk("rag", FOLDER, "-t", "2", "-g", f"t5:{model}").stderr
     assert not list(out.rglob("*.sqlite"))
 
@@ -116,15 +116,15 @@ def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_p
 def test_what_the_data_lack(fairtk, tmp_path):
     words = ["-t", 2, "-g", MODEL, "-n", 1, "-a", 8, "-o"]
     useless = folder_of(tmp_path / "useless", 2, unlike_any)
-    found = fairtk("rag", *map(str, [useless, *words, tmp_path / "no"]))
-    assert found.exit_code == 2
-    assert "none of 2 queries has 2 useful documents (0 have one)" in found.stderr
-    assert "-g t5:FOLDER" in found.stderr and "examples/headline_model.py" in found.stderr
-    assert "min_useful" not in found.stderr  # which would not help
+    result = fairtk("rag", *map(str, [useless, *words, tmp_path / "no"]))
+    assert result.exit_code == 2
+    assert "none of 2 queries has 2 useful documents (0 have one)" in result.stderr
+    assert "-g t5:FOLDER" in result.stderr and "examples/headline_model.py" in result.stderr
+    assert "min_useful" not in result.stderr  # which would not help
     short = folder_of(tmp_path / "short", 3, one_entry)
-    found = fairtk("rag", *map(str, [short, *words, tmp_path / "short-out"]), "--format", "json")
-    assert found.exit_code == 0, found.output  # N = 1, and the query of one entry is left out
-    rows = {row["policy"]: row for row in json.loads(found.stdout)}
+    result = fairtk("rag", *map(str, [short, *words, tmp_path / "short-out"]), "--format", "json")
+    assert result.exit_code == 0, result.output  # N = 1, and the query of one entry is left out
+    rows = {row["policy"]: row for row in json.loads(result.stdout)}
     assert rows["alpha 8"]["queries"] == 2 and rows["alpha 8"]["EE_D"] == 1
 
 
@@ -150,11 +150,11 @@ def test_a_budget_ends_a_study_of_shapley_values(fairtk, tmp_path):
         # 2 queries of 3 documents: labels have asked for none and for each
         assert prompts["labels"] == 2 * (1 + 3) and prompts["BM25, credit"] > 0
         enough = prompts["labels"] + prompts["BM25"]  # the oracle's counted at most
-        found = fairtk(*words, "--max-calls", str(enough + 1))
-        assert (found.exit_code, len(server.requests)) == (1, enough + 1), found.stderr
-        assert "max_calls" in found.stderr and "run again" in found.stderr
-        found = fairtk(*words, "--format", "json")
-        assert found.exit_code == 0, found.output
+        result = fairtk(*words, "--max-calls", str(enough + 1))
+        assert (result.exit_code, len(server.requests)) == (1, enough + 1), result.stderr
+        assert "max_calls" in result.stderr and "run again" in result.stderr
+        result = fairtk(*words, "--format", "json")
+        assert result.exit_code == 0, result.output
         assert max(server.counts.values()) == 1
         bodies = [body for _, body, _ in server.requests]
         assert {body["max_tokens"] for body in bodies} == {64}
@@ -162,7 +162,7 @@ def test_a_budget_ends_a_study_of_shapley_values(fairtk, tmp_path):
         left = json.loads(fairtk(*words, "--status", "--format", "json").stdout)
         assert {row["missing"] for row in left} == {0}
         assert len(server.requests) <= sum(prompts.values())
-    rows = {row["policy"]: row for row in json.loads(found.stdout)}
+    rows = {row["policy"]: row for row in json.loads(result.stdout)}
     assert 0 < rows["alpha 0"]["AE_D"] <= 1
     again = fairtk(*words, "--format", "json", "--offline")  # the server is gone
-    assert again.exit_code == 0 and again.stdout == found.stdout
+    assert again.exit_code == 0 and again.stdout == result.stdout

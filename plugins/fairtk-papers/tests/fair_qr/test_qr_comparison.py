@@ -62,10 +62,10 @@ def by_hand(run, data, attribute):
     found = {(v.query_id, names[v.measure]): v.value for v in values}
     for qid in data.topics["qid"]:
         relevant = set(qrels.loc[qrels["query_id"] == qid, "doc_id"])
-        shown = run[run["query_id"] == qid].sort_values("rank").head(5)["doc_id"]
+        docnos = run[run["query_id"] == qid].sort_values("rank").head(5)["doc_id"]
         # the track's discount: 1 / log2(max(rank, 2))
         weights = 1 / np.log2(np.maximum(np.arange(1, 6), 2))
-        gained = sum(w for w, d in zip(weights, shown, strict=False) if d in relevant)
+        gained = sum(w for w, d in zip(weights, docnos, strict=False) if d in relevant)
         found[qid, "nDCG"] = gained / weights[: len(relevant)].sum()
     return found
 
@@ -328,9 +328,9 @@ def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
         unknown.ledger = offline
         results = unknown.run()
     price = results.costs.set_index("system")["price"]
-    shown = cost_table(results).rows
+    rows = cost_table(results).rows
     assert np.isnan(price["fair-qr"]) and price["bm25"] == 0
-    assert [row[5] for row in shown] == ["0.000000", "-"]
+    assert [row[5] for row in rows] == ["0.000000", "-"]
 
 
 def test_trec_eval_ndcg_is_another_number(data, tmp_path, bm25):

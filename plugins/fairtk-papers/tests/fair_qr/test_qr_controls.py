@@ -133,18 +133,18 @@ def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        found = qr_world.study(gender, tmp_path, model, systems=("fair-qr",)).run()
-    [said] = [text for text in found.warnings if text.startswith("drift")]
+        results = qr_world.study(gender, tmp_path, model, systems=("fair-qr",)).run()
+    [said] = [text for text in results.warnings if text.startswith("drift")]
     assert "has the answer 'woman man' for all 8 topics" in said
-    assert math.isnan(found.drift["words kept"][0])  # its lists were not kept
+    assert math.isnan(results.drift["words kept"][0])  # its lists were not kept
 
 
 def test_the_model_beside_the_first_is_watched_too():
     rows = [{"qid": q, "iteration": i, "query": "x"} for q in "abc" for i in (0, 1)]
     records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
     cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
-    found = same_answers({cell: SystemResults(pd.DataFrame(), records) for cell in cells})
-    assert found == {("gender", "fair-qr [tiny]"): "has the answer 'x' for all 3 topics"}
+    reasons = same_answers({cell: SystemResults(pd.DataFrame(), records) for cell in cells})
+    assert reasons == {("gender", "fair-qr [tiny]"): "has the answer 'x' for all 3 topics"}
 
 
 def test_below_which_a_warning_comes():

@@ -30,10 +30,10 @@ class Counting(pt.Transformer):
 
     def __init__(self, inner):
         self.inner = inner
-        self.asked = []
+        self.queries = []
 
     def transform(self, inp):
-        self.asked += [*zip(inp["qid"], inp["query"], strict=True)]
+        self.queries += [*zip(inp["qid"], inp["query"], strict=True)]
         return self.inner.transform(inp)
 
     def digest(self):
@@ -84,17 +84,17 @@ def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index,
         again = study(gender, tmp_path, model(server), counting)  # as a new process would
         before = qr_world.rows_of(tmp_path, "SELECT * FROM cells")  # notes with their times, too
         again.run(progress.append)
-        assert progress == [] and counting.asked == []
+        assert progress == [] and counting.queries == []
         assert qr_world.rows_of(tmp_path, "SELECT * FROM cells") == before
         qr_world.forget(tmp_path, "gender: bm25", "5")
         again.run()
-        assert [qid for qid, _ in counting.asked] == ["5"]
+        assert [qid for qid, _ in counting.queries] == ["5"]
         # a whole cell; its traces are made again, too
-        counting.asked.clear()
+        counting.queries.clear()
         qr_world.forget(tmp_path, "gender: fair-qr")
         results = again.run(progress.append)
         assert len(progress) == 1 and progress[0].endswith("gender: fair-qr")
-        assert {qid for qid, _ in counting.asked} == set(gender.topics["qid"])
+        assert {qid for qid, _ in counting.queries} == set(gender.topics["qid"])
         assert equal(results, tmp_path, whole) and len(server.requests) == len(prompts)
 
 

@@ -51,11 +51,11 @@ def labels(**settings):
 
 
 def test_a_document_is_useful_if_its_answer_is_better_than_none():
-    found = labels()
+    result = labels()
     # query 1 wants "red": x alone answers it (gain 1 - 0); without a document it is "nothing"
     # query 3 wants "nothing", which no document gives: the answer without any has utility 1,
     # that of x has 0, so the gain is -1
-    assert found.documents[["qid", "docno", "qanswer", "utility", "gain", "label"]].to_numpy(
+    assert result.documents[["qid", "docno", "qanswer", "utility", "gain", "label"]].to_numpy(
         object
     ).tolist() == [
         ["1", "x", "red", 1.0, 1.0, 1],
@@ -65,14 +65,14 @@ def test_a_document_is_useful_if_its_answer_is_better_than_none():
         ["2", "y", "green", 0.0, 0.0, 0],
         ["3", "x", "red", 0.0, -1.0, 0],
     ]
-    assert found.baseline["utility"].tolist() == [0.0, 0.0, 1.0]
-    assert found.baseline["qanswer"].tolist() == ["nothing"] * 3
+    assert result.baseline["utility"].tolist() == [0.0, 0.0, 1.0]
+    assert result.baseline["qanswer"].tolist() == ["nothing"] * 3
 
 
 def test_queries_with_few_useful_documents_are_left_out():
-    found = labels()
-    assert found.qrels(2).empty
-    assert found.qrels(1).to_numpy(object).tolist() == [
+    result = labels()
+    assert result.qrels(2).empty
+    assert result.qrels(1).to_numpy(object).tolist() == [
         ["1", "x", 1, "red"],
         ["1", "y", 0, "red"],
         ["1", "z", 0, "red"],
@@ -87,9 +87,9 @@ def test_an_error_is_turned_around():
         return ["4" if "red" in prompt else "no" for prompt in prompts]
 
     inputs = topics(), candidates(topics()), ratings, Generator(rate)
-    found = utility_labels(*inputs, "mae", upper_bound=4)
-    assert found.documents["utility"].tolist() == [3.0, 0.0, 0.0, 3.0, 0.0, 3.0]
-    assert found.baseline["utility"].tolist() == [0.0] * 3
+    result = utility_labels(*inputs, "mae", upper_bound=4)
+    assert result.documents["utility"].tolist() == [3.0, 0.0, 0.0, 3.0, 0.0, 3.0]
+    assert result.baseline["utility"].tolist() == [0.0] * 3
     with pytest.raises(ParameterError, match="upper_bound"):
         utility_labels(*inputs, "mae")
     with pytest.raises(ParameterError, match="upper_bound"):
@@ -99,10 +99,10 @@ def test_an_error_is_turned_around():
 def test_gains_as_grades_are_places_among_the_distinct_gains():
     # golds "red green": rougeL of "red" is 2/3; of "blue" 0; equal gains share a grade
     gold = golds().assign(gold_answer="red green")
-    found = utility_labels(
+    result = utility_labels(
         topics(), candidates(topics()), gold, Generator(colors), "rougeL", grades="gain"
     )
-    assert found.documents["label"].tolist() == [1, 1, 0, 1, 1, 1]
+    assert result.documents["label"].tolist() == [1, 1, 0, 1, 1, 1]
     with pytest.raises(ParameterError, match="grades"):
         labels(grades="best")
 
@@ -123,9 +123,9 @@ def test_statistics_by_hand():
         ("2", "a", 1),
         ("2", "b", 2),
     ]
-    found = statistics(pd.DataFrame(rows, columns=["qid", "docno", "label"]))
+    counts = statistics(pd.DataFrame(rows, columns=["qid", "docno", "label"]))
     # documents 4 and 2: mean 3, deviations 1 and -1: sqrt(2 / 1); useful 2 and 2; shares 50, 100
-    assert found == {
+    assert counts == {
         "queries": 2,
         "documents": 3.0,
         "documents std": pytest.approx(np.sqrt(2)),
@@ -162,14 +162,14 @@ def test_the_demo_labels_are_what_the_packaged_model_gains(tmp_path):
         device="cpu",
     )
     dataset = data.dataset
-    found = utility_labels(
+    result = utility_labels(
         get_topics(dataset), Candidates(dataset), get_answers(dataset), model, "accuracy"
     )
-    assert agreement(found.qrels(0), data.qrels)["kappa"] == 1.0
-    lamp.write_folder(dataset, found.qrels(), tmp_path)
+    assert agreement(result.qrels(0), data.qrels)["kappa"] == 1.0
+    lamp.write_folder(dataset, result.qrels(), tmp_path)
     again = lamp.from_folder(tmp_path, task=2)
     labels = pd.DataFrame(again.qrels_iter())[["query_id", "doc_id", "relevance"]]
-    expected = found.qrels()[["qid", "docno", "label"]]
+    expected = result.qrels()[["qid", "docno", "label"]]
     assert labels.to_numpy().tolist() == expected.to_numpy().tolist()
 
 
@@ -182,13 +182,13 @@ def labeled(labels):
 
 
 def test_flipped_labels_of_two_generators():
-    found = {
+    labels = {
         ("LaMP-4", "t5"): labeled([1, 1, 0, 0]),
         ("LaMP-4", "t5-bfloat16"): labeled([1, 0, 0, 0]),
         ("LaMP-2", "t5"): labeled([1]),
         ("LaMP-4", "published"): TaskLabels(pd.DataFrame(), 1, {}, None),
     }
-    table = label_agreement(found)
+    table = label_agreement(labels)
     # 3 of 4 equal; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2: kappa (3/4 - 1/2) / (1/2)
     expected = ["LaMP-4", "t5", "t5-bfloat16", 4, 1, 0.75, 0.5]
     assert table.to_numpy().tolist() == [expected]

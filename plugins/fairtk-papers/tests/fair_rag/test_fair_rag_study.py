@@ -125,8 +125,8 @@ def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, 
     published = study(own.folder, dataset=labeled).label(LampTask(labeled), generator()(2, 5))
     assert published.facts["labels"] == "published" and published.gains is None
     expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
-    found = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    result = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
+    pd.testing.assert_frame_equal(result, expected, check_dtype=False)
     both = study(tmp_path / "own", labeled, labels="own")
     both = both.label(LampTask(labeled), generator()(2, 5))
     assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
@@ -181,8 +181,8 @@ def test_what_a_study_needs(tmp_path):
 
 def test_graded_labels_make_a_graded_oracle(done):
     own, _, _, _ = done
-    found = study(own.folder, grades="gain").label(own.tasks[0], generator()(2, 5))
-    assert isinstance(found, TaskLabels) and set(found.qrels["label"]) == {
+    labels = study(own.folder, grades="gain").label(own.tasks[0], generator()(2, 5))
+    assert isinstance(labels, TaskLabels) and set(labels.qrels["label"]) == {
         0,
         1,
     }  # accuracy: one gain
@@ -192,9 +192,9 @@ def test_two_retrievers_share_folder_and_answers(done):
     own, _, results, _ = done
     two = {"BM25": BM25Scorer(), "other": BM25Scorer(k1=0.5)}
     both = RagStudy(own.tasks, two, own.generators, own.folder, own.settings)
-    found = both.run()  # a warning would be an error here
-    assert found.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
-    first = found.values[found.values["retriever"] == "BM25"].reset_index(drop=True)
+    results = both.run()  # a warning would be an error here
+    assert results.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
+    first = results.values[results.values["retriever"] == "BM25"].reset_index(drop=True)
     same = (
         first["measure"] != "normalized EU"
     )  # whose best ranking may be the other retriever's oracle
