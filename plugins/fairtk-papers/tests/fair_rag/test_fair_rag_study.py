@@ -192,9 +192,9 @@ def test_two_retrievers_share_folder_and_answers(done):
     own, _, results, _ = done
     two = {"BM25": BM25Scorer(), "other": BM25Scorer(k1=0.5)}
     both = RagStudy(own.tasks, two, own.generators, own.folder, own.settings)
-    results = both.run()  # a warning would be an error here
-    assert results.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
-    first = results.values[results.values["retriever"] == "BM25"].reset_index(drop=True)
+    of_both = both.run()  # a warning would be an error here
+    assert of_both.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
+    first = of_both.values[of_both.values["retriever"] == "BM25"].reset_index(drop=True)
     same = (
         first["measure"] != "normalized EU"
     )  # whose best ranking may be the other retriever's oracle
