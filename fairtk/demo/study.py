@@ -138,8 +138,9 @@ def summary(table: pd.DataFrame) -> str:
         )
     fairest = enough[disparity].idxmin()
     return (
-        f"Alpha {fairest:g} has the most even exposure with at most {TOLERANCE} less accuracy:\n"
-        f"EE_D@5 is {enough.loc[fairest, disparity]:.2f} instead of {fixed[disparity]:.2f}."
+        f"Alpha {fairest:g} has the most even exposure of those that lose at most {TOLERANCE} "
+        f"accuracy:\nEE_D@5 is {enough.loc[fairest, disparity]:.2f} instead of "
+        f"{fixed[disparity]:.2f}."
     )
 
 
