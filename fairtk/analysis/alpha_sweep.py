@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +17,7 @@ from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import fitted_lines, html_text, shorten
-from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, printable, warn
+from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -33,6 +32,7 @@ from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
+from fairtk.remarks import emit
 from fairtk.report.curves import area_under
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import LIMITS, axis_text, count_text, signed
@@ -416,7 +416,7 @@ def frontier(
                 raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
             values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
     if exact:
-        _warn_of_sizes(frames, labels, exact)
+        emit(evaluate_runs(labels, frames, exact).remarks)
     return _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
@@ -468,22 +468,8 @@ def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
     return measure(estimator="unbiased") if plain and several else measure
 
 
-def _warn_of_sizes(
-    frames: Mapping[str, pd.DataFrame], labels: pd.DataFrame, measures: Sequence[Any]
-) -> None:
-    """Issue the warnings of `evaluate` about numbers n that differ between runs."""
-    with warnings.catch_warnings(record=True) as records:
-        warnings.simplefilter("always")
-        evaluate_runs(labels, frames, measures)
-    for record in records:
-        if record.category is DataWarning:
-            warn(str(record.message))
-
-
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same for each alpha
-        per_query = evaluate_runs(labels, run, measure).per_query
+    per_query = evaluate_runs(labels, run, measure).per_query
     return np.asarray(per_query["value"], dtype=np.float64)[None, :]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
+from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import LIMITS, count_text
 
@@ -476,12 +476,14 @@ def sensitivity(
             *variants(measure, [c for c in vary if c != "judgments"], cutoffs, given_groups),
         ]
     ]
-    means = _means(labels, frames, all_variants)
+    means, remarks = _means(labels, frames, all_variants)
+    asked = {"", *map(format_measure, complete.values())}
+    emit(remark for remark in remarks if remark.measure in asked)
     if "judgments" in vary:
         for name, others in judgments(labels, frames):
             relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]
             all_variants += relabeled
-            means += _means(others, frames, relabeled)
+            means += _means(others, frames, relabeled)[0]
     better = {text: getattr(m, "better", "higher") for text, m in complete.items()}
     return _outcome(all_variants, means, better, list(frames))
 
@@ -491,24 +493,28 @@ Means: TypeAlias = list[tuple[list[float], int, str]]
 
 def _means(
     labels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], all_variants: Sequence[Variant]
-) -> Means:
+) -> tuple[Means, list[Remark]]:
     """Return the means of the systems, the fewest defined queries and the error of each variant.
+
+    The second value are the remarks on them.
 
     All measures are computed in one call, and one by one only if one of them raises.
     """
     every = [variant.measure[1] for variant in all_variants if variant.measure[1] is not None]
     errors: dict[str, str] = {}
     counts: dict[str, pd.DataFrame] = {}  # by measure
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about labels and ids; `fairtk doctor` reports them
-        try:
-            counts = dict(iter(evaluate_runs(labels, runs, every).counts.groupby("measure")))
-        except InputError:
-            for measure in every:
-                try:
-                    counts[format_measure(measure)] = evaluate_runs(labels, runs, measure).counts
-                except InputError as error:
-                    errors[format_measure(measure)] = str(error)
+    remarks: list[Remark] = []
+    try:
+        results = evaluate_runs(labels, runs, every)
+        counts, remarks = dict(iter(results.counts.groupby("measure"))), list(results.remarks)
+    except InputError:
+        for measure in every:
+            try:
+                results = evaluate_runs(labels, runs, measure)
+                counts[format_measure(measure)] = results.counts
+                remarks += results.remarks
+            except InputError as error:
+                errors[format_measure(measure)] = str(error)
     result: Means = []
     for variant in all_variants:
         measure = variant.measure[1]
@@ -519,7 +525,7 @@ def _means(
             result.append(([math.nan] * len(runs), 0, variant.why or errors.get(key, "")))
     if not counts and errors:
         raise InputError(next(iter(errors.values())))
-    return result
+    return result, remarks
 
 
 def _outcome(

@@ -23,7 +23,9 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure, LabeledRun, format_measure, parse
-from fairtk.measures.base import checked_values, undefined_reasons
+from fairtk.measures.evaluation import evaluate
+from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
+from fairtk.remarks import emit
 
 WHERE = "precision"
 
@@ -99,10 +101,12 @@ def precision(
     factor = float(norm.ppf((1 + confidence) / 2))
     where = f"{WHERE}({', '.join(map(format_measure, parsed))})"
     judged = LabeledRun.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
+    scores = evaluate(parsed, judged)
+    facts = RunFacts.of(judged, deepest_cutoff(parsed))
+    emit(remarks_on_run(scores, facts, judged.qrels))
     parts, rows = [], []
     for measure in parsed:
-        with undefined_reasons():  # undefined queries are skipped below
-            value = checked_values(measure, judged)
+        value = scores[measure].values
         spread = spread_over_samples(measure, judged)
         error = spread.error()
         bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # with one sample

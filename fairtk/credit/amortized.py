@@ -150,7 +150,8 @@ def providers(
     judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":
-        judged, undefined = expected_credit(judged, where)
+        judged, shares = expected_credit(judged)
+        undefined = shares.undefined
         received = np.zeros(judged.n_pairs)
         received[judged.pair_of_row] = judged.run.scores[judged.run.order]
     else:
@@ -335,7 +336,9 @@ def query_gain(
                 f"{where}: missing answer of qid {str(labels.qids[missing[0]])!r} in {what} "
                 f"({such(len(missing), 'query')})"
             )
-    both = [utility.score_all(LabeledRun.of(qrels, f, where, False)) for f in (run, without)]
+    both = [
+        utility.score_all(LabeledRun.of(qrels, frame, where)).values for frame in (run, without)
+    ]
     sign = 1.0 if utility.better == "higher" else -1.0
     gain = sign * (both[0] - both[1])
     askers = groups

@@ -7,13 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import (
-    DataWarning,
-    DuplicateError,
-    InputError,
-    such,
-    warn,
-)
+from fairtk.errors import DuplicateError, InputError, such
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -30,6 +24,7 @@ from fairtk.frames import (
 from fairtk.frames.runs import DUPLICATE_CREDIT
 from fairtk.frames.schema import check_numbers, check_unique
 from fairtk.measures import LabeledRun
+from fairtk.remarks import NEGATIVE_CREDIT, UNDEFINED_CREDIT
 
 
 class Credit:
@@ -106,12 +101,11 @@ class Credit:
 class CreditShares(Credit):
     """The credit a_d / sum(a) of documents in each ranking.
 
-    Warnings report values below 0 that count as 0, and rankings with undefined credit (NaN, or a
-    sum of 0) that are left out because other rankings of their query have defined credit.
+    Values below 0 count as 0. Rankings with undefined credit (NaN, or a sum of 0) are left out if
+    other rankings of their query have defined credit. `counts` has the numbers of both.
 
     Args:
         judged: the frame C and the labels.
-        where: the measure, for messages.
         share: whether credit is divided by its sum; if not, a sum of 0 is defined.
         negative: ``"zero"`` to count values below 0 as 0; ``"refuse"`` for an error.
 
@@ -125,8 +119,9 @@ class CreditShares(Credit):
     n_rankings: IntArray  # number of rankings per query of the labels; shape (n_queries,)
     n_defined: IntArray  # number of rankings with defined credit; shape (n_queries,)
     undefined: BoolArray  # whether a query of the frame has none of these; shape (n_queries,)
+    counts: dict[str, IntArray]  # see `Scores`
 
-    def __init__(self, judged: LabeledRun, where: str, share: bool, negative: str) -> None:
+    def __init__(self, judged: LabeledRun, share: bool, negative: str) -> None:
         super().__init__(judged.run)
         below = self.credit < 0
         if below.any() and negative == "refuse":
@@ -145,19 +140,12 @@ class CreditShares(Credit):
         self.n_rankings = np.bincount(self.query, minlength=n_queries)
         self.n_defined = np.bincount(self.query[self.defined], minlength=n_queries)
         self.undefined = judged.present & (self.n_defined == 0)
-        if below.any():
-            warn(
-                f"{where}: {int(below.sum())} of {len(below)} values of credit are negative and "
-                "count as 0; use negative='refuse' for an error",
-                DataWarning,
-            )
-        left_out = int((~self.defined & (self.n_defined > 0)[self.query]).sum())
-        if left_out:
-            warn(
-                f"{where}: credit is undefined (NaN, or a sum of 0) for {left_out} of "
-                f"{len(self.defined)} rankings. Means exclude these rankings.",
-                DataWarning,
-            )
+        left_out = ~self.defined & (self.n_defined > 0)[self.query]
+        below_zero = self.query[self.ranking[below]]
+        self.counts = {
+            NEGATIVE_CREDIT: np.bincount(below_zero, minlength=n_queries),
+            UNDEFINED_CREDIT: np.bincount(self.query[left_out], minlength=n_queries),
+        }
 
     @cached_property
     def means(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -179,26 +167,19 @@ class CreditShares(Credit):
         return self.sums(np.where(rows, self.value**2, 0.0))[self.defined]
 
 
-def credit_shares(judged: LabeledRun, where: str, share: bool, negative: str) -> CreditShares:
+def credit_shares(judged: LabeledRun, share: bool, negative: str) -> CreditShares:
     """Return the credit shares of a run's documents, computed once per run."""
-    key = ("credit", share, negative)
-    if key not in judged.cache:
-        judged.cache[key] = CreditShares(judged, where, share, negative)
-    shares: CreditShares = judged.cache[key]
-    return shares
+    return judged.derived(CreditShares, share, negative)
 
 
 def expected_credit(
-    judged: LabeledRun, where: str, share: bool = True, negative: str = "zero"
-) -> tuple[LabeledRun, BoolArray]:
-    """Return a run with expected credit as scores, and whether each query's credit is undefined.
+    judged: LabeledRun, share: bool = True, negative: str = "zero"
+) -> tuple[LabeledRun, CreditShares]:
+    """Return a run with expected credit as scores, and the credit shares."""
+    return judged.derived(_expected_run, share, negative), credit_shares(judged, share, negative)
 
-    See `CreditShares` for the warnings.
-    """
-    shares = credit_shares(judged, where, share, negative)
-    key = ("credit of documents", share, negative)
-    if key not in judged.cache:
-        run, (query, doc, mean) = judged.run, shares.means
-        frame = pd.DataFrame({QID: run.qids[query], DOCNO: run.docnos[doc], SCORE: mean})
-        judged.cache[key] = LabeledRun(judged.qrels, Run(frame, run.where), judged.where)
-    return judged.cache[key], shares.undefined
+
+def _expected_run(judged: LabeledRun, share: bool, negative: str) -> LabeledRun:
+    run, (query, doc, mean) = judged.run, credit_shares(judged, share, negative).means
+    frame = pd.DataFrame({QID: run.qids[query], DOCNO: run.docnos[doc], SCORE: mean})
+    return LabeledRun(judged.qrels, Run(frame, run.where), judged.where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.credit.frame import Credit, CreditShares, credit_shares, expected_credit
-from fairtk.errors import DataWarning, ParameterError, warn
+from fairtk.errors import ParameterError
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import (
@@ -33,6 +34,8 @@ from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
 from fairtk.measures.ee_variants import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
+from fairtk.measures.scores import Scores
+from fairtk.remarks import NO_CITATIONS
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
@@ -103,7 +106,7 @@ class AttributedExposure(FairMeasure):
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.of_target = EE_R(**{n: self.params[n] for n in of_target if n in self.params})
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query, NaN if undefined."""
         needs_cutoff = self["browsing"].needs_cutoff and self["cutoff"] is None
         if self.PART != "disparity" and needs_cutoff:
@@ -112,17 +115,16 @@ class AttributedExposure(FairMeasure):
                 f"number of documents that the reader reads; write {self.NAME}@5"
             )
         present, n_queries = judged.present, len(judged.qids)
-        options = repr(self), self["share"], self["negative"]
+        options = self["share"], self["negative"]
         shares = credit_shares(judged, *options)
         useless = np.zeros(n_queries, dtype=bool)
         query, _, mean = shares.means
         square = sum_by_index(judged.query_of_run[query], mean**2, n_queries)
         values = ExposureValues(*[self._disparity(square, np.zeros(n_queries))] * 3)
         if self.PART != "disparity" or self["bounds"] != "paper":  # it needs labels
-            key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
-            if key not in judged.cache:
-                judged.cache[key] = self._values(expected_credit(judged, *options)[0])
-            values, useless = judged.cache[key]
+            of_target = tuple(self.of_target.params.items())
+            settings = _Settings(*options, self["bounds"], of_target, self)
+            values, useless = judged.derived(_attributed_values, settings)
         reasons = [(NO_CREDIT, shares.undefined)]
         if self.params.get("estimator") == "unbiased":
             reasons += unbiased_reasons(self, judged, shares)
@@ -139,13 +141,13 @@ class AttributedExposure(FairMeasure):
             result = np.where(present, part.value, part.worst)
             no_worst = "it is missing from the run, and share=False has no worst value"
             reasons.append((no_worst, ~present & np.isnan(part.worst)))
-        return self.without_undefined(judged, result, reasons)
+        return Scores.of(result, reasons, shares.counts)
 
     def _disparity(self, value: FloatArray, lowest: FloatArray) -> Bounded:
         one = np.ones(len(value))
         return Bounded(value, lowest, one, one if self["share"] else one * np.nan, 1.0)
 
-    def _values(self, judged: LabeledRun) -> tuple[ExposureValues, BoolArray]:
+    def values_of_all(self, judged: LabeledRun) -> tuple[ExposureValues, BoolArray]:
         """Return the values of all queries, and whether a query has no useful document."""
         n_queries, query = len(judged.qids), judged.pair_query
         target = self.of_target.targets(judged)
@@ -172,6 +174,22 @@ class AttributedExposure(FairMeasure):
         )
         useful = self.of_target.grades(judged.pair_label) > 0
         return values, counts(query, useful, n_queries) == 0
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings that AE_D, AE_R and AE_L share, and one of the measures that have them."""
+
+    share: bool
+    negative: str
+    bounds: str
+    of_target: tuple[tuple[str, Any], ...]
+    measure: AttributedExposure = field(compare=False)
+
+
+def _attributed_values(judged: LabeledRun, settings: _Settings) -> tuple[ExposureValues, BoolArray]:
+    expected, _ = expected_credit(judged, settings.share, settings.negative)
+    return settings.measure.values_of_all(expected)
 
 
 class AttributedExposureDisparity(AttributedExposure):
@@ -318,7 +336,7 @@ class CreditExposureGap(FairMeasure):
         members, *_ = _with_unknown(groups, groups.docnos)
         return 0.0, 2.0 * max(1.0, float(members.square().max(initial=0.0)))
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         gap = _Gap(judged, self)
         difference = gap.vectors(gap.value - gap.exposure)
@@ -332,7 +350,7 @@ class CreditExposureGap(FairMeasure):
             reason = "none of its documents with credit or exposure has a group"
             reasons.append((reason, present & ~gap.labeled()))
         result = value if present.all() else np.where(present, value, self.bounds[1])
-        return self.without_undefined(judged, result, reasons)
+        return Scores.of(result, reasons, gap.counts)
 
     def per_group(self, run: pd.DataFrame) -> pd.DataFrame:
         """Return the signed differences: ``qid``, ``group`` (or ``docno``), both shares, ``gap``.
@@ -377,7 +395,7 @@ class _Gap(CreditShares):
                 f"{measure.NAME}: browsing={str(model)!r} is not supported; use MU, RBP, DCG or "
                 "TREC"
             )
-        super().__init__(judged, repr(measure), True, measure["negative"])
+        super().__init__(judged, True, measure["negative"])
         weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
         attention = weight[np.minimum(self.positions, cutoff)]
         self.exposure = attention / np.maximum(self.sums(attention), 1e-300)[self.ranking]
@@ -500,7 +518,7 @@ class PrecisionOfCitations(CitationMeasure):
     NAME = "CitationPrecision"
     PRETTY_NAME: ClassVar[str] = "Precision of citations"
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         query, cited, useful_cited, _ = self.counts(judged)
         has_citations, n = cited > 0, len(judged.qids)
@@ -509,15 +527,9 @@ class PrecisionOfCitations(CitationMeasure):
         summed = np.bincount(query[has_citations], weights=precision, minlength=n)
         result = np.where(judged.present, summed / np.maximum(count, 1), self.MISSING)
         undefined = judged.present & (count == 0)
-        left_out = int((~has_citations & (count > 0)[query]).sum())
-        if left_out:
-            warn(
-                f"{self!r} is undefined for {left_out} of {len(query)} answers without citations. "
-                "Means exclude these answers.",
-                DataWarning,
-            )
-        self.warn_undefined(judged.qids[undefined], n, "no answer has citations")
-        return np.where(undefined, np.nan, result)
+        left_out = ~has_citations & (count > 0)[query]
+        counts = {NO_CITATIONS: np.bincount(query[left_out], minlength=n)}
+        return Scores.of(result, [("no answer has citations", undefined)], counts)
 
 
 class RecallOfCitations(CitationMeasure):
@@ -535,15 +547,14 @@ class RecallOfCitations(CitationMeasure):
     NAME = "CitationRecall"
     PRETTY_NAME: ClassVar[str] = "Recall of citations"
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         query, _, useful_cited, useful = self.counts(judged)
         n = len(judged.qids)
         count = np.bincount(query, minlength=n)
         mean = np.bincount(query, weights=useful_cited, minlength=n) / np.maximum(count, 1)
         result = np.where(judged.present, mean / np.maximum(useful, 1.0), self.MISSING)
-        self.warn_undefined(judged.qids[useful == 0], n, "no useful document in the labels")
-        return np.where(useful == 0, np.nan, result)
+        return Scores.of(result, [("no useful document in the labels", useful == 0)])
 
 
 CitationPrecision, CitationRecall = PrecisionOfCitations(), RecallOfCitations()

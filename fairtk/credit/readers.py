@@ -403,7 +403,9 @@ def order_audit(
         fair = AWRF(groups=groups, target=target, **({} if cutoff is None else {"cutoff": cutoff}))
         if qrels is None:
             qrels = run[[QID, DOCNO]].assign(**{LABEL: 0})
-        values = [fair.score_all(LabeledRun.of(qrels, frame, where)) for frame in (orders, out)]
+        values = [
+            fair.score_all(LabeledRun.of(qrels, frame, where)).values for frame in (orders, out)
+        ]
         index = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
         first, last = (value[index] for value in values)
         for name, value in (("in", first), ("out", last), ("out - in", last - first)):

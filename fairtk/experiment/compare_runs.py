@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import html_text
-from fairtk.errors import InputError, MissingWarning, NotFoundError, TruncationWarning
+from fairtk.errors import InputError, NotFoundError
 from fairtk.experiment.comparison import Margin
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -32,14 +31,13 @@ from fairtk.experiment.results import Results
 from fairtk.experiment.values import (
     NOTE_TYPES,
     NOTES,
+    SystemScores,
     Values,
     aggregates,
     directions,
-    evaluate_run,
     measures_by_label,
     some_columns,
-    tabulated,
-    undefined_values,
+    values_of_systems,
 )
 from fairtk.frames import QID, Run
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
@@ -48,7 +46,8 @@ from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExpectedExposure
-from fairtk.measures.provider import FairEvaluator, truncation_texts
+from fairtk.measures.evaluator import Evaluator
+from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
 Queries = Literal["all", "common"]
@@ -95,6 +94,7 @@ def evaluate(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         target=target,
     )  # fmt: skip
+    emit(arguments["values"].remarks)
     return Results(**arguments)
 
 
@@ -144,42 +144,27 @@ def _evaluate_all(
         raise InputError(f'`groups` are not used by any measure; use e.g. "{example}"')
     if qrels is None:
         refuse_without_labels(unique_measures)
-    try:
-        evaluator = FairEvaluator(unique_measures, labels, warns_of_truncation=False)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"ir_measures cannot compute these measures: {error}") from error
-    tables, reasons, sizes = [], {}, []
+    evaluator = Evaluator(unique_measures, labels)
+    systems, sizes = {}, []
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
-        table, reasons[name] = evaluate_run(evaluator, unique_measures, run, name)
-        tables.append(table)
+        systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
         if checked is not None:
             checked[name] = run
         if qrels is None:
             sizes.append(f"{name} {documents_per_query(run)}")
-    texts = truncation_texts(evaluator.truncation.truncated_rankings(), len(data))
-    for text in texts:
-        warnings.warn(text, TruncationWarning, stacklevel=3)
-    notes = [f"{text}." for text in texts]
+    values = values_of_systems(systems, by_label, labels)
+    remarks = list(values.remarks)
     parts = [part for measure in unique_measures for part in iter_parts(measure)]
+    of_documents = [m for m in parts if isinstance(m, ExpectedExposure) and m["groups"] is None]
     if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
-        notes.insert(
-            0,
-            "Without labels, n is the number of retrieved documents per query "
-            f"({'; '.join(sizes)}), so normalized values are not comparable with those with "
-            "labels.",
-        )
-    by_document = [
-        format_measure(measure)
-        for measure in complete
-        if isinstance(measure, ExpectedExposure) and measure["groups"] is None
-    ]
-    if given_groups.attributes and by_document:
+        n = len(labels.qids)
+        remarks.insert(0, Remark(NO_LABELS, "", "", n, n, (), n, "; ".join(sizes)))
+    if given_groups.attributes and of_documents:
+        names = ", ".join(dict.fromkeys(map(format_measure, of_documents)))
         example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
-        notes.append(f"Without groups: {', '.join(by_document)} (for groups, write {example}).")
+        remarks.append(Remark(NOT_BY_GROUP, names, "", 0, 0, (), 0, example))
 
     def rows(
         system: str,
@@ -190,16 +175,9 @@ def _evaluate_all(
         run = checked[system]
         return some_columns(run.frame if codes else run.with_text_ids(), columns)
 
-    table, qids = np.stack(tables), labels.qids.tolist()
-    per_query = tabulated(list(files), by_label, qids, table)
     return {
         "rows": rows,
-        "values": Values(
-            per_query,
-            aggregates(list(files), by_label, qids, table),
-            undefined_values(per_query, by_label, reasons),
-            notes,
-        ),
+        "values": replace(values, remarks=tuple(remarks)),
         "measures": by_label,
         "directions": directions(by_label),
         "qrels": labels,
@@ -207,7 +185,7 @@ def _evaluate_all(
         "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
         "config": {
             "systems": {name: file or "a frame" for name, file in files.items()},
-            "queries": len(qids),
+            "queries": len(labels.qids),
         },
         "environment": {} if checked is None else environment(),
     }
@@ -336,12 +314,14 @@ def compare(
     files, data = run_names(runs)
     system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
-    with warnings.catch_warnings():
-        if queries == "common":  # missing queries do not count
-            warnings.simplefilter("ignore", MissingWarning)
-        arguments = _evaluate_all(qrels, files, data, measures, checked, **options)
+    arguments = _evaluate_all(qrels, files, data, measures, checked, **options)
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
+    if queries == "common":  # missing queries do not count
+        values = arguments["values"]
+        counted = tuple(remark for remark in values.remarks if remark.kind != MISSING)
+        arguments["values"] = replace(values, remarks=counted)
+    emit(arguments["values"].remarks)
     evaluation = Results(**arguments)
     arguments |= {"baseline": system}
     if queries == "common":
@@ -390,4 +370,5 @@ def _on_common(values: Values, measures: Mapping[str, Any], runs: Iterable[Run])
     systems = values.means.index.tolist()
     table = per_query["value"].to_numpy().reshape(len(systems), len(measures), -1)
     qids = per_query[QID].tolist()[: table.shape[2]]
-    return Values(per_query, aggregates(systems, measures, qids, table), undefined, values.notes)
+    means = aggregates(systems, measures, qids, table)
+    return Values(per_query, means, undefined, values.remarks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +17,14 @@ import pandas as pd
 
 from fairtk.errors import (
     InputError,
-    MissingWarning,
     NotFoundError,
     ParameterError,
     did_you_mean,
     format_list,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require_columns
+from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.columns import from_ir_measures, plain_columns
-from fairtk.frames.qrels import no_common_query, warn_of_unmatched
+from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import TARGET_WORDS
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
@@ -35,9 +33,8 @@ from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import iter_parts, reason_for_labels
-from fairtk.measures.provider import (
+from fairtk.measures.foreign import (
     integer_labels,
-    qrel_columns,
     refuse_samples,
 )
 
@@ -178,9 +175,8 @@ def prepare_run(
                 "qanswer), or a run with the column qanswer, e.g. in Parquet"
             )
     refuse_samples(measures, checked, where)
-    _warn_of_missing_queries(checked, qrels.qids)
-    if DOCNO in qrel_columns(measures) and len(qrels):
-        warn_of_unmatched(qrels, checked.queries, checked.documents_of, where)
+    if len(checked.qids) and (qrels.queries.find(checked.queries) < 0).all():
+        raise InputError(f"{where}: {no_common_query('run', checked.qids, qrels.qids)}")
     return checked
 
 
@@ -190,21 +186,6 @@ def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
     if isinstance(qrels, pd.DataFrame) or fspath(qrels) == STDIN or Path(qrels).exists():
         return None
     return get_answers(fspath(qrels))
-
-
-def _warn_of_missing_queries(run: Run, qids: ObjectArray) -> None:
-    present = set(run.qids)
-    missing = [qid for qid in qids if qid not in present]
-    if not missing:
-        return
-    if len(missing) == len(qids) and present:
-        raise InputError(f"{run.where}: {no_common_query('run', run.qids, qids)}")
-    warnings.warn(
-        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing "
-        f"({format_list(missing, 3)}); they get the worst value",
-        MissingWarning,
-        stacklevel=2,
-    )
 
 
 def _measures_with_column(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from fairtk.display import Table
 from fairtk.display.tables import WIDTH, fitted_lines, number_text
 from fairtk.errors import printable
 from fairtk.frames import QID
+from fairtk.remarks import shown_texts
 from fairtk.report.tables import LEVEL, baseline_table, best_systems, bias_text, marks_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def means_table(results: Results) -> Table:
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
     header = ["run", "queries", *results.measures]
-    return Table(header, rows, " ".join(filter(None, [_remarks(results), results.note])))
+    return Table(
+        header, rows, " ".join([_directions(results), *shown_texts(results.remarks)]).strip()
+    )
 
 
 def means_text(results: Results) -> str:
@@ -79,7 +82,7 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
     bias = bias_text(comparison.sampling_bias())
-    caption = [table.caption, bias, _remarks(comparison), comparison.note]
+    caption = [table.caption, bias, _directions(comparison), *shown_texts(comparison.remarks)]
     if settings["queries"] == "common":
         caption.append("Queries: those with results in all runs.")
     if settings["margin"] is not None:
@@ -135,7 +138,7 @@ def _means(counts: pd.DataFrame) -> list[str]:
     return [mean + end.ljust(width) for mean, end in zip(means, ends, strict=True)]
 
 
-def _remarks(results: Results) -> str:
+def _directions(results: Results) -> str:
     lower = [m for m in results.measures if results.better(m) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 

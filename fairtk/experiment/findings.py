@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,9 @@ from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
-from fairtk.measures import EE_D, LabeledRun, format_measure
+from fairtk.measures import LabeledRun, format_measure
 from fairtk.measures.ee import ExpectedExposure
-from fairtk.measures.provider import Truncation
+from fairtk.measures.facts import RunFacts, documents_of_queries
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -379,9 +378,11 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     length, n = np.diff(ranked.ranking_start), ranked.n_samples
     if ranked.sampled:
         yield from _samples(ranked, n, length)
-    truncation = Truncation([EE_D @ cutoff], qrels)
-    truncation.add(LabeledRun(qrels, ranked, "doctor"), "")
-    truncated = list(truncation.truncated_rankings().get(repr(EE_D @ cutoff), {}).get("", {}))
+    facts = RunFacts.of(LabeledRun(qrels, ranked, "doctor"), cutoff)
+    is_short = (facts.shortest >= 0) & (
+        facts.shortest < np.minimum(cutoff, documents_of_queries(qrels, [facts], cutoff))
+    )
+    truncated = [str(qid) for qid in qrels.qids[is_short]]
     if truncated:
         text = (
             f"{len(truncated)} of {len(n)} queries ({format_list(truncated, 3)}) have fewer than "
@@ -488,8 +489,7 @@ def tie_effects(
             runs = {name: frame[frame[RANK] < deepest] for name, frame in runs.items()}
             runs["now"] = run  # evaluators that ignore ranks may order ties differently
         if part:
-            with warnings.catch_warnings(action="ignore"):  # other checks report these
-                values = evaluate_runs(qrels, runs, list(part.values())).means
+            values = evaluate_runs(qrels, runs, list(part.values())).means
             means |= {n: values[format_measure(m)].tolist() for n, m in part.items()}
     defined = [name for name in measures if has_ties and not math.isnan(means[name][0])]
     rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]

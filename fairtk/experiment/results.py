@@ -21,7 +21,6 @@ from fairtk.display import MarkedText, Table, format_rows, latex_text, markdown_
 from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import (
     ColumnError,
-    FairtkWarning,
     InputError,
     NotFoundError,
     ParameterError,
@@ -45,6 +44,7 @@ from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, S
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.parsing import digests_of
 from fairtk.plugins.references import cite_results
+from fairtk.remarks import shown_texts
 from fairtk.report import write_report
 from fairtk.report.curves import plot_trade_off
 from fairtk.report.statistics import CORRECTIONS, TESTS
@@ -93,6 +93,7 @@ class Results:
             NaN if unknown.
         failures: ``system``, ``qid``, ``error`` of failed queries.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
+        remarks: what a reader of the values must know.
         config: the settings of the experiment, as JSON values; ``digests`` identifies the content
             of groups and targets.
         environment: the versions of packages, as JSON values.
@@ -118,10 +119,9 @@ class Results:
         self.per_query = values.per_query
         self.undefined = values.undefined.reset_index(drop=True)
         self.failures = failures
+        self.remarks = values.remarks
         self.baseline = baseline
         self.config = dict(config)
-        if values.notes:
-            self.config |= {"note": " ".join(values.notes), "warnings": values.notes}
         held = digests_of(m for m in measures.values() if not isinstance(m, str))
         if held:
             self.config |= {"digests": held}
@@ -189,11 +189,6 @@ class Results:
         ]
         table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
         return table.sort_values(columns[:-1], ignore_index=True)
-
-    @property
-    def note(self) -> str:
-        """Remarks on the values, e.g. on truncated rankings."""
-        return str(self.config.get("note", ""))
 
     @cached_property
     def qrels(self) -> pd.DataFrame | None:
@@ -382,13 +377,11 @@ class Results:
             frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
             if SAMPLE not in frame.columns or EXPOSURE in frame.columns:
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FairtkWarning)
-                judged = LabeledRun.of(self._qrels, frame, "sampling_bias", documents=False)
-                for label, measure in measures.items():
-                    bias = measure.sampling_bias(judged)[judged.present]
-                    known = bias[~np.isnan(bias)]
-                    rows.append((system, label, float(known.mean()) if len(known) else math.nan))
+            judged = LabeledRun.of(self._qrels, frame, "sampling_bias")
+            for label, measure in measures.items():
+                bias = measure.sampling_bias(judged)[judged.present]
+                known = bias[~np.isnan(bias)]
+                rows.append((system, label, float(known.mean()) if len(known) else math.nan))
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     def _parsed(self) -> dict[str, Any]:
@@ -578,7 +571,7 @@ class Results:
 
     def _remarks(self) -> list[str]:
         remarks = notes(self.counts, self.systems, len(self.failures) > 0)
-        return [*remarks, *filter(None, [self.note])]
+        return [*remarks, *shown_texts(self.remarks)]
 
     def _paper_table(
         self,

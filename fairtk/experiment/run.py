@@ -51,6 +51,7 @@ from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
+from fairtk.remarks import emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -319,6 +320,7 @@ def _results(
         lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
         engine.store,
     )
+    emit(values.remarks, 4)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()

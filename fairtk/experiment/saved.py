@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE
 from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import atomic_text
+from fairtk.remarks import read_remark
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results
@@ -75,6 +77,7 @@ def save(results: Results, folder: Path) -> None:
         "better": results._directions,
         "credit": {name: list(frame.columns) for name, frame in results.credits.items()},
         "baseline": results.baseline,
+        "remarks": [asdict(remark) for remark in results.remarks],
         "experiment": results.config,
     }
     values = results.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
@@ -208,9 +211,10 @@ def load(folder: Path) -> dict[str, Any]:
         if _NOTES in digests:
             notes = table(_NOTES)
             notes["note"] = notes["note"].map(json.loads).astype(object)
+        remarks = tuple(map(read_remark, config["remarks"]))
         return {
             "rows": rows,
-            "values": Values(per_query[COLUMNS], means, undefined, []),
+            "values": Values(per_query[COLUMNS], means, undefined, remarks),
             "measures": config["measures"],
             "directions": config["better"],
             "qrels": table(_LABELS) if config["measures"] else None,

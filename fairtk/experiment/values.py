@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk import errors
 from fairtk.display.figures import draw_histogram
-from fairtk.errors import (
-    DataWarning,
-    FairtkError,
-    FairtkWarning,
-    IdentityError,
-    InputError,
-    TruncationWarning,
-    format_list,
-)
+from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError, format_list
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
@@ -36,6 +26,7 @@ from fairtk.frames import (
     SCORE,
     FloatArray,
     ObjectArray,
+    Qrels,
     Run,
     digest,
     require_columns,
@@ -44,9 +35,20 @@ from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
-from fairtk.measures.base import Reasons, find_reason, undefined_reasons, undefined_warning
+from fairtk.measures.evaluator import Evaluator
+from fairtk.measures.facts import (
+    RunFacts,
+    remarks_on_measures,
+    remarks_on_runs,
+    remarks_on_values,
+)
+from fairtk.measures.foreign import refuse_samples
 from fairtk.measures.parsing import check_names
-from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
+from fairtk.measures.scores import Scores
+from fairtk.remarks import Remark, read_remark
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 COLUMNS = ["system", QID, "measure", "value"]
 REASON = "reason"
@@ -55,10 +57,10 @@ UNDEFINED = [*COLUMNS[:-1], REASON]
 NOTES = [QID, "stage", "note"]
 NOTE_TYPES = {QID: "str", "stage": "str", "note": object}
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
-_warnings_lock = threading.RLock()  # recorded warnings are those of all threads
 
 
-class Values(NamedTuple):
+@dataclass(frozen=True)
+class Values:
     """The values of systems.
 
     Attributes:
@@ -66,13 +68,75 @@ class Values(NamedTuple):
         means: systems by measures: the aggregates (usually means) of the defined values, NaN if
             all are undefined.
         undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values.
-        notes: sentences for readers of the values.
+        remarks: what a reader of the values must know.
     """
 
     per_query: pd.DataFrame
     means: pd.DataFrame
     undefined: pd.DataFrame
-    notes: list[str]
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True)
+class SystemScores:
+    """What was measured of a system.
+
+    Attributes:
+        scores: the scores of each measure, by label.
+        facts: the facts about its run.
+    """
+
+    scores: Mapping[str, Scores]
+    facts: RunFacts
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, measures: Mapping[str, Any], run: Run) -> SystemScores:
+        """Return the scores of a run; measures are those of the evaluator, by label."""
+        scores, facts = evaluator.evaluate(run)
+        # measures are compared by identity, because equality compares their texts, which is slow
+        by_identity = {id(measure): of_measure for measure, of_measure in scores.items()}
+        return cls({label: by_identity[id(m)] for label, m in measures.items()}, facts)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[SystemScores]) -> SystemScores:
+        """Return the scores of all queries from those of blocks of queries."""
+        scores = {
+            label: Scores.joined([block.scores[label] for block in blocks])
+            for label in blocks[0].scores
+        }
+        return cls(scores, RunFacts.joined([block.facts for block in blocks]))
+
+
+def values_of_systems(
+    systems: Mapping[str, SystemScores],
+    measures: Mapping[str, Any],
+    qrels: Qrels,
+    order: Sequence[int] | None = None,
+) -> Values:
+    """Return the values of systems, and all remarks on them.
+
+    Args:
+        systems: what was measured of each system, by name.
+        measures: the measures by label.
+        qrels: the labels.
+        order: the positions of the queries in the result; `None` for the order of the labels.
+    """
+    shape = (len(systems), len(measures), len(qrels.qids))
+    scores = [of_system.scores[label] for of_system in systems.values() for label in measures]
+    table = np.array([one.values for one in scores]).reshape(shape)
+    reasons = np.array([one.reasons for one in scores], dtype=object).reshape(shape)
+    means = aggregates(list(systems), measures, qrels.qids.tolist(), table)
+    remarks = remarks_on_measures(measures.values())
+    for name, of_system in systems.items():
+        for label, measure in measures.items():
+            remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids, name)
+    facts = {name: of_system.facts for name, of_system in systems.items()}
+    remarks += remarks_on_runs(list(measures.values()), qrels, facts)
+    qids = qrels.qids if order is None else qrels.qids[list(order)]
+    if order is not None:
+        table, reasons = table[:, :, list(order)], reasons[:, :, list(order)]
+    per_query = tabulated(list(systems), measures, qids.tolist(), table)
+    return Values(per_query, means, undefined_values(per_query, reasons.ravel()), tuple(remarks))
 
 
 def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
@@ -91,26 +155,6 @@ def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
     inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(list(measures))}
     return inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-
-
-def evaluate_run(
-    evaluator: FairEvaluator, measures: Iterable[Any], run: Run, system: str
-) -> tuple[FloatArray, Reasons]:
-    """Return the values of a run, and the reasons for undefined values.
-
-    Args:
-        evaluator: the evaluator.
-        measures: the measures of the evaluator, in the order of the result.
-        run: the run.
-        system: the name of the run, for warnings on truncated rankings.
-
-    Returns:
-        Values of shape (n_measures, n_queries), queries in the order of the labels; and reasons.
-    """
-    with undefined_reasons() as reasons:
-        # measures are compared by identity, because equality compares their texts, which is slow
-        values = {id(measure): value for measure, value in evaluator.values(run, system)}
-    return np.stack([values[id(measure)] for measure in measures]), reasons
 
 
 def tabulated(
@@ -156,16 +200,12 @@ def _aggregate(measure: Any, values: FloatArray, qids: ObjectArray) -> float:
     return float(aggregator.result())
 
 
-def undefined_values(
-    per_query: pd.DataFrame, measures: Mapping[str, Any], reasons: Mapping[str, Reasons]
-) -> pd.DataFrame:
-    """Return `Values.undefined`, with the index of `per_query`, from the reasons by system."""
-    undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
-    texts = [
-        find_reason(measures[label], qid, reasons[system])
-        for system, qid, label in undefined.itertuples(index=False)
-    ]
-    return undefined.assign(**{REASON: pd.Series(texts, undefined.index, dtype="str")})
+def undefined_values(per_query: pd.DataFrame, reasons: Any) -> pd.DataFrame:
+    """Return `Values.undefined`, with the index of `per_query`, from the reason of each row."""
+    is_undefined = per_query["value"].isna()
+    undefined = per_query.loc[is_undefined, COLUMNS[:-1]]
+    texts = pd.Series(reasons[is_undefined.to_numpy()], undefined.index, dtype="str")
+    return undefined.assign(**{REASON: texts})
 
 
 class Evaluation:
@@ -209,13 +249,10 @@ class Evaluation:
                 stacklevel=2,
             )
         self.qrels = labels.reset_index(drop=True)
-        index = {qid: i for i, qid in enumerate(self.qids)}
-        # sums of means must not depend on the order of the topics
-        self._order = [index[qid] for qid in labels[QID].unique().tolist()]
+        index = {qid: i for i, qid in enumerate(labels[QID].unique().tolist())}
+        self._order = [index[qid] for qid in self.qids]  # labels are in another order
         self.inputs = columns_read(self.measures.values())
-        self._evaluator = FairEvaluator(
-            self.measures.values(), self.qrels, warns_of_truncation=False
-        )
+        self._labels = Evaluator(list(self.measures.values()), self.qrels).qrels
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
         """Raise `InputError` if a system is sampled and a measure expects one ranking."""
@@ -237,40 +274,41 @@ class Evaluation:
             InputError: a run is invalid; the message names the system.
         """
         systems = list(content)
+        systems = list(content)
         if not self.measures:
             table = np.zeros((len(systems), 0, 0))
             per_query = tabulated(systems, {}, [], table)
             means = aggregates(systems, {}, [], table)
-            return Values(per_query, means, undefined_values(per_query, {}, {}), [])
+            return Values(per_query, means, undefined_values(per_query, np.array([])))
         key = self._key(content) if store.path is not None else None
         stored = None if key is None else store.values(key)
-        messages: list[Any]
-        if stored is None:
-            with _warnings_lock, warnings.catch_warnings(record=True, action="always") as caught:
-                table, reasons = self._measured(systems, frame)
-            messages = [one.message for one in caught]
-        else:
-            shape = (len(systems), len(self.measures), len(self.qids))
-            table = stored[0].column("value").to_numpy().reshape(shape)
-            messages = [getattr(errors, category)(text) for category, text in stored[1]]
-        for message in messages:
-            warnings.warn(message, stacklevel=4)
+        if stored is not None:
+            return self._unpacked(systems, *stored)
+        values = values_of_systems(
+            self._measured(systems, frame), self.measures, self._labels, self._order
+        )
+        if key is not None:
+            columns = values.per_query[["value"]]
+            if len(values.undefined):
+                columns = columns.assign(**{REASON: values.undefined[REASON]})
+            remarks = [asdict(remark) for remark in values.remarks]
+            store.keep_values(key, pack(columns, "values", durable=True), remarks)
+        return values
+
+    def _unpacked(
+        self, systems: list[str], columns: Table, remarks: Sequence[Mapping[str, Any]]
+    ) -> Values:
+        """Return stored values."""
+        shape = (len(systems), len(self.measures), len(self.qids))
+        table = columns.column("value").to_numpy().reshape(shape)
         per_query = tabulated(systems, self.measures, self.qids, table)
-        if stored is None:
-            undefined = undefined_values(per_query, self.measures, reasons)
-            if key is not None and all(isinstance(m, FairtkWarning) for m in messages):
-                columns = per_query[["value"]]
-                if len(undefined):
-                    columns = columns.assign(**{REASON: undefined[REASON]})
-                texts = [(type(message).__name__, str(message)) for message in messages]
-                store.keep_values(key, pack(columns, "values", durable=True), texts)
-        else:
-            undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
-            undefined = undefined.join(unpack(stored[0], [REASON]).reindex(columns=[REASON]))
-        qids = [self.qids[index] for index in self._order]
-        means = aggregates(systems, self.measures, qids, table[:, :, self._order])
-        notes = [f"{message}." for message in messages if isinstance(message, TruncationWarning)]
-        return Values(per_query, means, undefined, notes)
+        is_undefined = per_query["value"].isna()
+        undefined = per_query.loc[is_undefined, COLUMNS[:-1]]
+        undefined = undefined.join(unpack(columns, [REASON]).reindex(columns=[REASON]))
+        # sums of means must not depend on the order of the topics
+        by_label = np.argsort(self._order)
+        means = aggregates(systems, self.measures, self._labels.qids, table[:, :, by_label])
+        return Values(per_query, means, undefined, tuple(map(read_remark, remarks)))
 
     def _key(self, content: Mapping[str, Any]) -> str | None:
         """Return the digest of all inputs of the values; `None` if a measure has no identity."""
@@ -283,79 +321,31 @@ class Evaluation:
 
     def _measured(
         self, systems: list[str], frame: Callable[..., pd.DataFrame]
-    ) -> tuple[FloatArray, dict[str, Reasons]]:
-        """Return the values of all systems, and the reasons for undefined values by system.
-
-        Many queries are measured in blocks to save memory. The shape of the values is (n_systems,
-        n_measures, n_queries).
-        """
-        truncated: Truncated = {}
-        measured = None
-        if len(self.qids) > _BLOCK and all(map(_by_query, self.measures.values())):
-            measured = self._in_blocks(systems, frame, truncated)
-        if measured is None:
-            measured = self._at_once(systems, frame)
-            truncated = self._evaluator.truncation.truncated_rankings()
-        for text in truncation_texts(truncated, len(systems)):
-            warnings.warn(text, TruncationWarning, stacklevel=5)
-        return measured
-
-    def _in_blocks(
-        self, systems: list[str], frame: Callable[..., pd.DataFrame], truncated: Truncated
-    ) -> tuple[FloatArray, dict[str, Reasons]] | None:
-        """Return the same, or `None` if there is a warning about all queries.
-
-        Truncated rankings are added to `truncated`.
-        """
-        assert self.qrels is not None  # there are measures
-        tables: list[FloatArray] = []
-        reasons: dict[str, Reasons] = {system: {} for system in systems}
-        for start in range(0, len(self.qids), _BLOCK):
-            qids = self.qids[start : start + _BLOCK]
-            with warnings.catch_warnings(action="ignore"):  # repeated for all queries
-                labels = self.qrels[self.qrels[QID].isin(qids)]
-                block = Evaluation(self.measures.values(), labels, qids)
-            with warnings.catch_warnings(record=True, action="always") as caught:
-                try:
-                    table, of_block = block._at_once(systems, partial(frame, qids=qids))
-                except FairtkError:
-                    return None
-            if any(getattr(one.message, "about", None) is None for one in caught):
-                return None
-            tables.append(table)
+    ) -> dict[str, SystemScores]:
+        """Return what was measured of each system, in blocks of queries to save memory."""
+        size = len(self.qids)
+        if all(map(_by_query, self.measures.values())):
+            size = min(size, _BLOCK)
+        measures = list(self.measures.values())
+        blocks: dict[str, list[SystemScores]] = {system: [] for system in systems}
+        all_qids = self._labels.qids.tolist()
+        for start in range(0, len(all_qids), size):
+            qids = all_qids[start : start + size]
+            is_whole = len(qids) == len(all_qids)
+            labels = self._labels if is_whole else self._labels.of_queries(start, start + size)
+            evaluator = Evaluator(measures, labels)
             for system in systems:
-                reasons[system].update(of_block[system])
-            for measure, of_systems in block._evaluator.truncation.truncated_rankings().items():
-                for system, lengths in of_systems.items():
-                    truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
-        order = {self.qids[index]: i for i, index in enumerate(self._order)}
-        for of_system in reasons.values():
-            undefined: dict[tuple[str, str], list[str]] = {}
-            for (measure, qid), reason in of_system.items():
-                undefined.setdefault((measure, reason), []).append(qid)
-            for (measure, reason), qids in undefined.items():
-                qids.sort(key=order.__getitem__)
-                warning = undefined_warning(measure, qids, len(self.qids), reason, True)
-                warnings.warn(warning, stacklevel=4)
-        return np.concatenate(tables, axis=2), reasons
-
-    def _at_once(
-        self, systems: list[str], frame: Callable[..., pd.DataFrame]
-    ) -> tuple[FloatArray, dict[str, Reasons]]:
-        table = np.full((len(systems), len(self.measures), len(self.qids)), math.nan)
-        reasons: dict[str, Reasons] = {}
-        for values, system in zip(table, systems, strict=True):
-            try:
-                # no variable for the run, so that it is freed before the next one is read
-                values[:, self._order], reasons[system] = evaluate_run(
-                    self._evaluator,
-                    self.measures.values(),
-                    self._evaluator.checked(frame(system)),
-                    system,
-                )
-            except FairtkError as error:
-                raise InputError(f"system {system!r}: {error}") from error
-        return table, reasons
+                try:
+                    # no variable for the run, so that it is freed before the next one is read
+                    scores = SystemScores.of(
+                        evaluator,
+                        self.measures,
+                        evaluator.checked(frame(system) if is_whole else frame(system, qids=qids)),
+                    )
+                except FairtkError as error:
+                    raise InputError(f"system {system!r}: {error}") from error
+                blocks[system].append(scores)
+        return {system: SystemScores.joined(parts) for system, parts in blocks.items()}
 
 
 _BLOCK = 500  # queries per block
@@ -380,23 +370,19 @@ def values_of_samples(
     if not of_samples or EXPOSURE in run:
         return
     distinct = list(dict.fromkeys(of_samples.values()))
-    evaluator = FairEvaluator(distinct, qrels, warns_of_truncation=False)
+    evaluator = Evaluator(distinct, qrels)
     samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index))
     for number, rows in run.drop(columns=SAMPLE, errors="ignore").groupby(samples.to_numpy()):
-        with warnings.catch_warnings():  # the per-query values cause the same warnings
-            warnings.simplefilter("ignore", errors.UndefinedWarning)
-            warnings.simplefilter("ignore", errors.UnmatchedWarning)
-            checked = evaluator.checked(rows)
-            values, _ = evaluate_run(evaluator, distinct, checked, system)
-        present = np.isin(evaluator.qrels.qids, checked.qids)
+        checked = evaluator.checked(rows)
+        scores, facts = evaluator.evaluate(checked)
         for label, measure in of_samples.items():
             yield pd.DataFrame(
                 {
                     "system": system,
-                    QID: evaluator.qrels.qids[present].tolist(),
+                    QID: evaluator.qrels.qids[facts.present].tolist(),
                     SAMPLE: number,
                     "measure": label,
-                    "value": values[distinct.index(measure), present],
+                    "value": scores[measure].values[facts.present],
                 }
             )
 

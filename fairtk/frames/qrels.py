@@ -22,6 +22,7 @@ from fairtk.frames.columns import (
     FloatArray,
     IntArray,
 )
+from fairtk.frames.derived import Deriving
 from fairtk.frames.encoded import EncodedFrame
 from fairtk.frames.ids import Ids
 from fairtk.frames.schema import check_numbers, check_unique
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 DUPLICATE_LABEL = "duplicate label for a document"
 
 
-class Qrels(EncodedFrame):
+class Qrels(EncodedFrame, Deriving):
     """The labels of all queries, checked and encoded.
 
     Args:
@@ -44,7 +45,6 @@ class Qrels(EncodedFrame):
 
     Attributes:
         queries: the qids in order of first appearance.
-        cache: values that measures derive from the labels, shared by all runs.
 
     Raises:
         ColumnError: a column is missing or duplicate, or a label is not a number.
@@ -57,7 +57,6 @@ class Qrels(EncodedFrame):
     ) -> None:
         index = where if "qrels" in where else f"{where} (qrels)"
         super().__init__(frame, LABEL, index, dict.fromkeys((QID, *needs)), either)
-        self.cache: dict[Any, Any] = {}
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
             check_unique(self.query, self.doc, DUPLICATE_LABEL, self.refuse, remedy)
@@ -157,12 +156,19 @@ class Qrels(EncodedFrame):
     def take(self, rows: BoolArray) -> Qrels:
         """Return a subset of the labels; queries stay, even without labels."""
         part = Qrels.__new__(Qrels)
-        part.where, part.cache, part.queries = self.where, {}, self.queries
+        part.where, part.queries = self.where, self.queries
         part.frame, part.frame_query = self.frame[rows], self.query[rows]
         if DOCNO in self.frame.columns:
             part._docs = self.doc[rows], self.documents
         if LABEL in self.frame.columns:
             part.labels = self.labels[rows]
+        return part
+
+    def of_queries(self, start: int, stop: int) -> Qrels:
+        """Return the labels of some queries, by their positions in `qids`."""
+        part = self.take((self.query >= start) & (self.query < stop))
+        part.frame_query = part.frame_query - start
+        part.queries = Ids(self.queries.text[start:stop])
         return part
 
     def labels_of(self, run: Run) -> FloatArray:

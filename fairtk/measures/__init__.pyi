@@ -1,5 +1,5 @@
 from .awrf import AWRF as AWRF
-from .awrf import warn_unlabeled_ranks as warn_unlabeled_ranks
+from .awrf import few_known_groups as few_known_groups
 from .base import FairMeasure as FairMeasure
 from .base import drop_undefined as drop_undefined
 from .base import value_bounds as value_bounds
@@ -22,3 +22,4 @@ from .params import Param as Param
 from .parsing import format_measure as format_measure
 from .parsing import parse as parse
 from .product import Product as Product
+from .scores import Scores as Scores

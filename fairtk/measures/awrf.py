@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, format_list, warn
+from fairtk.errors import ParameterError, format_list
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
-from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray
+from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
 from fairtk.groups.distances import (
     document_attention,
     group_exposure,
@@ -19,7 +19,10 @@ from fairtk.groups.distances import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param
+from fairtk.measures.parsing import format_measure
+from fairtk.measures.scores import Scores
 from fairtk.plugins import parse_browsing_model, registry
+from fairtk.remarks import FEW_GROUPS, UNREACHABLE, Remark
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -136,12 +139,10 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
         return target.for_groups(groups)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
-        from fairtk.groups.groups import unreachable  # slow import
-
         groups, target, unlabeled = self.groups, self.target_for(self.groups), self["unlabeled"]
-        judged, no_credit = self.run_for_shares(judged)
+        judged, no_credit, counts = self.run_for_shares(judged)
         run, qids = judged.run, judged.qids
         # one row per query, or per ranking with amortize=False
         row_query = judged.query_of_run if self["amortize"] else judged.ranking_query
@@ -166,28 +167,33 @@ class AttentionWeightedRankFairness(FairMeasure):
             ("no target", untargeted),
             ("no document with a group in the ranking", no_value & ~untargeted),
         ]
-        value = self.without_undefined(judged, value, reasons)
-        lost, levels = unreachable(groups, target.distributions)
-        if levels:
-            warn(
-                f"{self!r}: no ranking can reach 1, because up to {lost:.2g} of the target is on "
-                f"groups without documents ({format_list(levels, 3)})"
-            )
-        warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
-        return value
+        labels = memberships if unlabeled == "drop" else None
+        return Scores.of(value, reasons, counts | few_known_groups(self, judged, groups, labels))
 
-    def run_for_shares(self, judged: LabeledRun) -> tuple[LabeledRun, BoolArray]:
-        """Return the run to compare, and a mask of the queries without shares.
+    def remarks(self) -> list[Remark]:
+        """Return the remark that a part of the target is on groups without documents."""
+        from fairtk.groups.groups import unreachable  # slow import
+
+        lost, levels = unreachable(self.groups, self.target_for(self.groups).distributions)
+        if not levels:
+            return []
+        detail = (
+            f"{lost:.2g} of the target is on groups without documents ({format_list(levels, 3)})"
+        )
+        return [Remark(UNREACHABLE, format_measure(self), "", len(levels), 0, (), 0, detail)]
+
+    def run_for_shares(
+        self, judged: LabeledRun
+    ) -> tuple[LabeledRun, BoolArray, dict[str, IntArray]]:
+        """Return the run to compare, a mask of the queries without shares, and their counts.
 
         With ``of="credit"``, the scores of the run are the expected credit of documents.
         """
         if self["of"] == "exposure":
-            return judged, np.zeros(len(judged.qids), dtype=bool)
+            return judged, np.zeros(len(judged.qids), dtype=bool), {}
         # through the registry, because fairtk.credit is an optional subpackage
-        shared: tuple[LabeledRun, BoolArray] = registry.measures.get("AE_D").expected_credit(
-            judged, repr(self)
-        )
-        return shared
+        run, shares = registry.measures.get("AE_D").expected_credit(judged)
+        return run, shares.undefined, shares.counts
 
     def attention(self, judged: LabeledRun) -> FloatArray:
         """Return the attention on each sorted row of the run; shape (n_rows,)."""
@@ -199,10 +205,10 @@ class AttentionWeightedRankFairness(FairMeasure):
         return judged.attention(self.text, model, self["cutoff"], useful)
 
 
-def warn_unlabeled_ranks(
+def few_known_groups(
     measure: FairMeasure, judged: LabeledRun, groups: Groups, memberships: Any = None
-) -> None:
-    """Warn of queries in which less than half of the documents have a known group.
+) -> dict[str, IntArray]:
+    """Return the counts of a remark on queries with a known group for less than half of the ranks.
 
     Args:
         measure: the measure, whose cutoff limits the ranks.
@@ -213,15 +219,9 @@ def warn_unlabeled_ranks(
     from fairtk.groups.groups import coverage_of
 
     coverage = coverage_of(groups, judged.run, measure["cutoff"], memberships)
-    thin = coverage[coverage["label_share"] < 0.5]
-    if len(thin):
-        worst = thin.loc[thin["label_share"].idxmin()]
-        warn(
-            f"{measure!r}: less than half of the documents have a known group in {len(thin)} of "
-            f"{len(coverage)} queries ({format_list(thin['qid'].tolist(), 3)}; "
-            f"{worst['with_label']} of {worst['retrieved']} for qid {worst['qid']!r}); see "
-            "groups.coverage(run)"
-        )
+    numbers = np.zeros(len(judged.qids), dtype=np.int64)
+    numbers[judged.query_of_run] = coverage["label_share"] < 0.5
+    return {FEW_GROUPS: numbers}
 
 
 AWRF = AttentionWeightedRankFairness()

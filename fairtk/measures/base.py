@@ -7,10 +7,8 @@ scores all queries at once with array operations on a `LabeledRun`, as the built
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -23,16 +21,13 @@ from fairtk.errors import (
     FairtkError,
     MeasureError,
     ParameterError,
-    UndefinedWarning,
     did_you_mean,
-    format_list,
 )
 from fairtk.frames import (
     DOCNO,
     LABEL,
     QID,
     SCORE,
-    BoolArray,
     EqualByContent,
     FloatArray,
     ObjectArray,
@@ -41,8 +36,9 @@ from fairtk.frames import (
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
-from fairtk.measures.parsing import format_measure
+from fairtk.measures.scores import Scores
 from fairtk.plugins import registry
+from fairtk.remarks import Remark, RemarkKind, register_kinds
 
 
 @contextmanager
@@ -52,39 +48,12 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
         yield
     except Exception as error:
         if not isinstance(error, FairtkError):
-            error.add_note(f"(in {_where(measure, qid)})")
+            error.add_note(f"(in {where_of(measure, qid)})")
         raise
 
 
-def checked_values(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
-    """Return the checked values of all queries from a measure's `score_all`."""
-    if judged.exact is not None and not measure.supports_exact_exposure:
-        judged.exact.refuse(measure)
-    measure.validate_params()
-    with named_failures(measure):
-        values = np.asarray(measure.score_all(judged))
-    if values.shape != judged.qids.shape:
-        raise MeasureError(
-            f"{_where(measure)} must return one value per query ({len(judged.qids)}), got values "
-            f"of shape {values.shape}"
-        )
-    if values.dtype.kind in "fiub" and not np.isinf(values).any():
-        return values.astype(np.float64, copy=False)
-    pairs = zip(values.tolist(), judged.qids, strict=True)
-    return np.array([checked_value(measure, value, qid) for value, qid in pairs])
-
-
-def checked_value(measure: FairMeasure, value: Any, qid: str) -> float:
-    """Return the value of a query; raise a `MeasureError` unless it is a finite number or NaN."""
-    if not isinstance(value, Real | np.bool_) or math.isinf(value):
-        raise MeasureError(
-            f"{_where(measure, qid)} must return a finite number, or NaN if it is undefined, got "
-            f"{value!r}"
-        )
-    return float(value)
-
-
-def _where(measure: FairMeasure, qid: str = "") -> str:
+def where_of(measure: FairMeasure, qid: str = "") -> str:
+    """Return the measure, its plugin and a query as text."""
     owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
     owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
     return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")
@@ -115,7 +84,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         is_by_query: whether a query's value depends only on that query, so that long runs can be
             measured in blocks; true if the measure defines `score_query`.
         depends_on_length: whether truncated rankings have other values than full ones, and cause a
-            warning.
+            remark.
+        REMARKS: the kinds of remarks of a plugin's measure, by name (``"plugin:kind"``).
     """
 
     NAME: str
@@ -129,6 +99,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
     POSITIONAL: ClassVar[tuple[str, ...]] = ()
     GROUPS_ARE_OPTIONAL: ClassVar[bool] = False
+    REMARKS: ClassVar[Mapping[str, RemarkKind]] = {}
     depends_on_length: bool = False
     is_by_query: bool = False
 
@@ -140,6 +111,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         }
         if "score_query" in vars(cls) and "is_by_query" not in vars(cls):
             cls.is_by_query = True
+        register_kinds(cls.REMARKS, f"measure {cls.__name__}")
         if "NAME" not in vars(cls):
             return  # a shared base class
         if not cls.NAME.isidentifier():
@@ -273,6 +245,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         normalized = "normalize" not in self.SUPPORTED_PARAMS or self["normalize"]
         return (low, high) if normalized else (low, math.inf)
 
+    def remarks(self) -> list[Remark]:
+        """Return the remarks that hold for the measure whatever the run."""
+        return []
+
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that depend on other parameters, by name."""
         return {}
@@ -304,21 +280,65 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    @property
+    def is_mean(self) -> bool:
+        """Whether its aggregate is the mean over queries."""
+        return type(self).aggregate is FairMeasure.aggregate
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether values are computed from those of `parts` (`combine`)."""
+        return type(self).combine is not FairMeasure.combine
+
+    def combine(self, parts: Sequence[Scores], judged: LabeledRun) -> FloatArray | Scores:
+        """Return the value of each query from those of `parts`; only composite measures have it.
+
+        Args:
+            parts: the scores of each measure in `parts`.
+            judged: labels and run of all queries, encoded.
+        """
+        raise NotImplementedError(f"measure {self.NAME} is not composite")
+
+    @classmethod
+    def score_together(
+        cls, measures: Sequence[Any], judged: LabeledRun
+    ) -> Mapping[Any, FloatArray | Scores]:
+        """Return the result of `score_all` of each measure.
+
+        A class that computes several of its measures faster together overrides this method.
+        """
+        results = {}
+        for measure in measures:
+            with named_failures(measure):
+                results[measure] = measure.score_all(judged)
+        return results
+
+    def score_all(self, judged: LabeledRun) -> FloatArray | Scores:
         """Return the value of each query of the qrels; shape (n_queries,).
 
         Args:
             judged: labels and run of all queries, encoded.
+
+        Returns:
+            The values, NaN if undefined; or `Scores`, which also have the reasons for undefined
+            values, and counts for remarks.
         """
         values = np.full(len(judged.qids), np.nan)
         cutoff = self["cutoff"] if "cutoff" in self.SUPPORTED_PARAMS else None
         for index, (qid, qrels, run) in enumerate(judged.by_query(cutoff)):
             with named_failures(self, qid):
                 value = self.MISSING if run is None else self.score_query(qrels, run)
-            values[index] = checked_value(self, value, qid)
-        undefined = np.isnan(values) & judged.present
-        self.warn_undefined(judged.qids[undefined], len(values), "score_query returned NaN")
-        return values
+            values[index] = self.checked_value(value, qid)
+        return Scores(values, {"score_query returned NaN": np.isnan(values) & judged.present})
+
+    def checked_value(self, value: Any, qid: str) -> float:
+        """Return the value of a query; raise a `MeasureError` unless it is a number or NaN."""
+        if not isinstance(value, Real | np.bool_) or math.isinf(value):
+            raise MeasureError(
+                f"{where_of(self, qid)} must return a finite number, or NaN if it is undefined, "
+                f"got {value!r}"
+            )
+        return float(value)
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
         """Return the aggregate of per-query values; by default their mean.
@@ -335,8 +355,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def per_query(self, values: FloatArray) -> FloatArray:
         """Return the values that ir_measures reports for single queries.
 
-        ``pt.Experiment`` takes their means. A measure whose `aggregate` is not a mean overrides
-        this method.
+        ``pt.Experiment`` takes their means.
         """
         return values
 
@@ -354,55 +373,6 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """
         raise NotImplementedError(f"measure {self.NAME} must define score_query or score_all")
 
-    def without_undefined(
-        self, judged: LabeledRun, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
-    ) -> FloatArray:
-        """Return the values with NaN for undefined queries, and warn of them.
-
-        Args:
-            judged: the queries.
-            values: value of each query; shape (n_queries,).
-            reasons: reasons, each with a mask of the queries that are undefined for it; the first
-                reason of a query is reported.
-        """
-        undefined = np.zeros(len(values), dtype=bool)
-        for reason, mask in reasons:
-            self.warn_undefined(judged.qids[mask & ~undefined], len(values), reason)
-            undefined |= mask
-        return np.where(undefined, np.nan, values)
-
-    def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
-        """Warn that the measure is undefined for queries, if there are any."""
-        names = [str(q) for q in qids]
-        if names:
-            if (told := _reasons.get()) is not None:
-                told.update({(format_measure(self), qid): reason for qid in names})
-            label, left_out = format_measure(self), told is not None
-            warning = undefined_warning(label, names, total, reason, left_out)
-            warnings.warn(warning, stacklevel=2)
-
-
-Reasons = dict[tuple[str, str], str]
-"""Reasons why values are undefined, by the measure's label and the query."""
-_reasons: ContextVar[Reasons | None] = ContextVar("reasons", default=None)
-
-
-@contextmanager
-def undefined_reasons() -> Iterator[Reasons]:
-    """Collect the reasons of all undefined values in the block."""
-    told: Reasons = {}
-    token = _reasons.set(told)
-    try:
-        yield told
-    finally:
-        _reasons.reset(token)
-
-
-def find_reason(measure: Any, qid: str, reasons: Reasons) -> str | None:
-    """Return why a measure or a part of it is undefined for a query; `None` if unknown."""
-    keys = [(format_measure(part), qid) for part in iter_parts(measure)]
-    return next((reasons[key] for key in keys if key in reasons), None)
-
 
 def iter_parts(measure: Any) -> Iterator[Any]:
     """Yield a measure and its parts."""
@@ -414,28 +384,6 @@ def iter_parts(measure: Any) -> Iterator[Any]:
 def reason_for_labels(measure: Any) -> str:
     """Return the reason why a measure requires relevance labels; empty if it does not."""
     return getattr(measure, "reason_for_labels", "it reads which documents are useful")
-
-
-def undefined_warning(
-    measure: str, qids: Sequence[str], total: int, reason: str, left_out: bool
-) -> UndefinedWarning:
-    """Return the warning that a measure is undefined for some queries.
-
-    `left_out` says whether the caller leaves these queries out of means; ``pt.Experiment`` does
-    not.
-    """
-    remedy = "; use fairtk.drop_undefined(qrels)" if "no useful" in reason else ""
-    others = "Means exclude these queries."
-    plain = (
-        "Means and significance tests of pt.Experiment include them and are wrong (with "
-        f"correction=, it reports reject True){remedy}"
-    )
-    warning = UndefinedWarning(
-        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries "
-        f"({format_list(qids)}): {reason}. {others if left_out else plain}"
-    )
-    warning.about = measure, qids, reason
-    return warning
 
 
 @accepts_dataframes

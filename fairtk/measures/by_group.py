@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ParameterError, UndefinedWarning, warn
+from fairtk.errors import ParameterError
 from fairtk.frames import CREDIT, DOCNO, GROUP, QID, FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, iter_parts, value_bounds
+from fairtk.measures.evaluation import evaluate
 from fairtk.measures.expectation import Expectation
+from fairtk.measures.foreign import run_columns
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import GROUPS, Param
 from fairtk.measures.parsing import MeasureParam, with_cutoff
-from fairtk.measures.provider import run_columns, values_of
+from fairtk.measures.scores import Scores
 
 _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
@@ -136,10 +137,10 @@ class MeasureByGroup(FairMeasure):
             }
         )
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the comparison for each query; with ``by="query"``, the measure's values."""
         if self["by"] == "query":
-            return _values(self.inner, judged)
+            return evaluate([self.inner], judged)[self.inner]
         values = self._table(judged)
         result, needed = _compared(values, self["compare"])
         why = f"fewer than {needed} groups have a value, or none is above 0"
@@ -147,7 +148,7 @@ class MeasureByGroup(FairMeasure):
             (why, np.isnan(result) & judged.present),
             ("missing from the run", ~judged.present),
         ]
-        return self.without_undefined(judged, result, reasons)
+        return Scores.of(result, reasons)
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
         """Return the mean over queries; with ``by="query"``, compare the groups' means."""
@@ -157,14 +158,15 @@ class MeasureByGroup(FairMeasure):
         return float(_compared(means[None, :], self["compare"])[0][0])
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; with ``by="query"``, NaN and a warning."""
+        """Return the values; with ``by="query"``, NaN."""
         if self["by"] == "document":
             return values
-        warn(
-            f"{self!r} is NaN for single queries and in pt.Experiment, because it compares groups "
-            "of queries; use ir_measures.calc_aggregate, fairtk evaluate or per_group"
-        )
         return np.full(len(values), np.nan)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether its aggregate is the mean over queries: not with ``by="query"``."""
+        return bool(self["by"] == "document")
 
     def _means_of_groups(self, values: FloatArray, qids: ObjectArray) -> pd.DataFrame:
         """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (their number)."""
@@ -208,9 +210,7 @@ class MeasureByGroup(FairMeasure):
 
 
 def _values(measure: Any, judged: LabeledRun) -> FloatArray:
-    # groups without useful documents are left out, so their warnings are hidden
-    with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
-        return values_of([measure], judged)[measure]
+    return evaluate([measure], judged)[measure].values
 
 
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:

@@ -280,7 +280,7 @@ def _by_document(
         query, mass = query[pair], mass[pair] * part
         exposure, cost = exposure[pair] * part[:, None], cost[pair] * part[:, None]
     # only the number of documents that are neither judged nor retrieved is known
-    raw: FloatArray = measure(normalize=False).score_all(judged)
+    raw: FloatArray = measure(normalize=False).score_all(judged).values
     explained = sum_by_index(query, cost.sum(axis=1), len(judged.qids))
     rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
@@ -289,7 +289,7 @@ def _by_document(
     cost = np.vstack([cost, rest[more, None] * per_band[more]])
     mass = np.append(mass, np.zeros(len(more)))
     if measure["normalize"]:  # the parts of each query sum to its normalized value
-        value = measure.score_all(judged)
+        value = measure.score_all(judged).values
         factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
         cost = cost * factor[query, None]
     return make_parts(query, level, exposure, mass, cost, per_band)

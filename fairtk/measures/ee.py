@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import ParameterError, warn
+from fairtk.errors import ParameterError
 from fairtk.exposure import MU, RBP, expected_exposure
 from fairtk.exposure.expected import (
     DEEPEST,
@@ -18,12 +18,20 @@ from fairtk.exposure.expected import (
     make_grades,
     sampling_excess,
 )
-from fairtk.frames import FloatArray, IntArray
+from fairtk.frames import BoolArray, FloatArray, IntArray, Qrels
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee_variants import VARIANTS, VariantValues, n_documents, refuse_one_sample
+from fairtk.measures.ee_variants import (
+    N_OF_RUN,
+    VARIANTS,
+    VariantValues,
+    counts,
+    n_documents,
+    refuse_one_sample,
+)
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param, count
+from fairtk.measures.scores import Scores
 
 PARAMETERS: dict[str, Param] = {
     "cutoff": CUTOFF,
@@ -51,7 +59,7 @@ PARAMETERS: dict[str, Param] = {
     ),
     "n": Param(
         (str, int),
-        default="judged+retrieved",
+        default=N_OF_RUN,
         desc="the number n of documents: judged+retrieved, judged, a number, or a column of the "
         "qrels",
         check=count,
@@ -149,7 +157,7 @@ class ExpectedExposure(FairMeasure):
         if not paper or of_useful or self["browsing"].stop > 0:
             return super().reason_for_labels
         n = self["n"]
-        return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
+        return f"n={n!r} reads them" if isinstance(n, str) and n != N_OF_RUN else ""
 
     def ranks(self, deepest: int) -> RankWeights:
         """Return the attention on the first ranks, up to the cutoff or, if `None`, `deepest`."""
@@ -202,16 +210,11 @@ class ExpectedExposure(FairMeasure):
 
     def _by_variant(self, judged: LabeledRun) -> VariantValues:
         """Return the variant's values of all queries, computed once for the three measures."""
-        key = ("exposure", *{**self.params, "normalize": None}.items())
-        if key not in judged.cache:
-            values = VARIANTS[self["variant"], "groups" in self.params](self, judged)
-            if "estimator" in self.params and judged.run.sampled:
-                refuse_one_sample(self.text, judged.qids, judged.ranking_query)
-                values = replace(values, values=values.values.less(self._excess(judged, values)))
-            judged.cache[key] = values
-        return judged.cache[key]  # type: ignore[no-any-return]
+        params = tuple((name, self.params[name]) for name in self.params if name != "normalize")
+        objects = tuple(self.objects().items())
+        return judged.derived(_variant_values, _Settings(params, objects, self))
 
-    def _excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
+    def excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
         """Return the excess of EE-D and EE-L from sampling; 0 for one ranking; (n_queries,)."""
         square = self.exposure_by_ranking(judged).square()
         return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
@@ -229,7 +232,7 @@ class ExpectedExposure(FairMeasure):
             Shape (n_queries,); NaN for one sample, 0 for a query missing from the run.
         """
         n = np.bincount(judged.ranking_query, minlength=len(judged.qids))
-        bias = self._excess(judged, self._by_variant(judged)) * self.scales(judged)
+        bias = self.excess(judged, self._by_variant(judged)) * self.scales(judged)
         return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
 
     def widths(self, judged: LabeledRun) -> FloatArray:
@@ -237,7 +240,7 @@ class ExpectedExposure(FairMeasure):
         part: Bounded = getattr(self._by_variant(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         if self["browsing"].needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
@@ -253,8 +256,6 @@ class ExpectedExposure(FairMeasure):
             )
         variant = self._by_variant(judged)
         part: Bounded = getattr(variant.values, self.PART)
-        if variant.n is not None:
-            self._compare_sizes(judged, variant.n)
         reasons = [*([] if is_disparity else variant.without_target), *variant.undefined]
         if self["normalize"]:
             result = np.where(judged.present, part.normalized(), part.worst_normalized)
@@ -262,33 +263,42 @@ class ExpectedExposure(FairMeasure):
         else:
             result = np.where(judged.present, part.value, part.worst)
             reasons.append((NO_WORST, ~judged.present & np.isnan(part.worst)))
-        return self.without_undefined(judged, result, reasons)
+        return Scores.of(result, reasons)
 
-    def _compare_sizes(self, judged: LabeledRun, n: IntArray) -> None:
-        """Warn if another system in the same call has other n for the same queries.
+    def reads_size(self, qrels: Qrels, n: IntArray) -> BoolArray:
+        """Return whether each query's value depends on the number n of its documents.
 
-        A call is one evaluator, or one ``pt.Experiment``. Missing queries do not count. With the
-        paper's bounds, EE-D depends on n only if the cutoff exceeds it.
+        If useful documents fill the ranks, other documents have no target, so n does not matter.
+        Exact bounds and those of a cascade depend on n in any case. With the paper's bounds, EE-D
+        only depends on n if the cutoff exceeds it.
         """
-        cutoff = self["cutoff"]
-        full = cutoff is not None and not ((n >= 0) & (n < cutoff)).any()
-        if self.PART == "disparity" and self["bounds"] == "paper" and full:
-            return
-        if judged.cache.setdefault("sizes compared", self) is not self:
-            return  # once for all measures of the run
-        systems, key = judged.qrels.cache.setdefault("systems", {}), tuple(judged.qids)
-        now = np.where(judged.present, n, -1)
-        before = systems.get(key, now)
-        systems[key] = now
-        differs = np.flatnonzero((before >= 0) & (now >= 0) & (before != now))
-        if len(differs):
-            at = differs[0]
-            warn(
-                f"{self!r}: systems have different numbers n of judged or retrieved documents for "
-                f"{len(differs)} of {len(now)} queries (qid {judged.qids[at]!r}: {before[at]}, "
-                f"{now[at]}), and so different targets; set n to the number of documents that "
-                "could be retrieved (n=1000, or a column of the qrels), or to 'judged'"
-            )
+        cutoff, exact = self["cutoff"], self["bounds"] == "exact"
+        if self["variant"] != "paper" or "groups" in self.params or self["n"] != N_OF_RUN:
+            return np.zeros(len(n), dtype=bool)
+        if self.PART == "disparity" and not exact and cutoff is not None:
+            return np.asarray(n < cutoff)
+        if exact or cutoff is None or self["browsing"].stop > 0:
+            return np.ones(len(n), dtype=bool)
+        useful = self.grades(qrels.labels) > 0
+        return np.asarray(counts(qrels.query, useful, len(n)) < cutoff)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings that EE_D, EE_R and EE_L share, and one of the measures that have them."""
+
+    params: tuple[tuple[str, Any], ...]
+    objects: tuple[tuple[str, Any], ...]
+    measure: ExpectedExposure = field(compare=False)
+
+
+def _variant_values(judged: LabeledRun, settings: _Settings) -> VariantValues:
+    measure = settings.measure
+    values = VARIANTS[measure["variant"], "groups" in measure.params](measure, judged)
+    if "estimator" in measure.params and judged.run.sampled:
+        refuse_one_sample(measure.text, judged.qids, judged.ranking_query)
+        values = replace(values, values=values.values.less(measure.excess(judged, values)))
+    return values
 
 
 class ExpectedExposureDisparity(ExpectedExposure):

@@ -29,6 +29,8 @@ from fairtk.measures.labeled_run import LabeledRun
 Reasons = list[tuple[str, BoolArray]]
 """Reasons why queries have no value, each with a mask of shape (n_queries,)."""
 
+N_OF_RUN = "judged+retrieved"
+"""The value of ``n`` for the number of labeled or retrieved documents of each run."""
 NO_USEFUL = "no useful document in the labels"
 
 
@@ -40,7 +42,6 @@ class VariantValues:
     without_target: Reasons  # reasons for no EE-R and EE-L
     undefined: Reasons  # reasons for no value at all
     unbounded: Reasons  # reasons for no normalized value
-    n: IntArray | None = None  # number of judged or retrieved documents, if values depend on it
 
 
 def refuse_one_sample(where: str, qids: Any, ranking_query: IntArray) -> None:
@@ -73,7 +74,7 @@ def compute_paper_variant(measure: Any, judged: LabeledRun) -> VariantValues:
         measure.ranks(int(n.max(initial=0))),
         cutoff,
         exact=exact,
-        closed=rule != "judged+retrieved",
+        closed=rule != N_OF_RUN,
     )
     undefined: Reasons = []
     if rule == "judged":
@@ -91,17 +92,7 @@ def compute_paper_variant(measure: Any, judged: LabeledRun) -> VariantValues:
             "rankings, do not hold"
         )
         unbounded.append((reason, counts(judged.ranking_query, short, n_queries) > 0))
-    # If useful documents fill the ranks, other documents have no target, so n does not matter;
-    # exact bounds and those of a cascade depend on n in any case.
-    all_count = exact or cutoff is None or measure["browsing"].stop > 0
-    depends_on_n = all_count | (n_useful < (cutoff or 0))
-    return VariantValues(
-        values,
-        [(NO_USEFUL, n_useful == 0)],
-        undefined,
-        unbounded,
-        np.where(depends_on_n, n, -1) if rule == "judged+retrieved" else None,
-    )
+    return VariantValues(values, [(NO_USEFUL, n_useful == 0)], undefined, unbounded)
 
 
 def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
@@ -127,7 +118,7 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
 def explicit_n(measure: Any, qrels: Qrels) -> IntArray | None:
     """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
     rule, frame = measure["n"], qrels.frame
-    if rule in ("judged+retrieved", "judged"):
+    if rule in (N_OF_RUN, "judged"):
         return None
     if isinstance(rule, int):
         return np.full(len(qrels.qids), rule)

@@ -24,6 +24,7 @@ from fairtk.frames import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
+from fairtk.measures.scores import Scores
 from fairtk.plugins.registry import parse_call
 from fairtk.utilities import Utility, get
 
@@ -121,19 +122,14 @@ class ExpectedUtility(FairMeasure):
         """The value of a query without an answer; NaN for an unbounded error."""
         return self.MISSING if self.better == "higher" else math.nan
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the mean utility of each query's answers."""
         query, value = self.score_answers(judged)
         n_queries = len(judged.qids)
         count = np.bincount(query, minlength=n_queries)
         result = np.where(count > 0, average(query, value, n_queries), self.worst)
         absent = np.isnan(result) & (count == 0)
-        self.warn_undefined(
-            judged.qids[absent],
-            n_queries,
-            "no answer, without a worst value (no upper_bound)",
-        )
-        return result
+        return Scores.of(result, [("no answer, without a worst value (no upper_bound)", absent)])
 
 
 def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dict[str, Any]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from ir_measures.measures.base import MeanAgg
 
-from fairtk.errors import ParameterError, warn
+from fairtk.errors import ParameterError
 from fairtk.exposure import DCG
 from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, value_bounds
+from fairtk.measures.evaluation import evaluate, evaluate_rankings
+from fairtk.measures.foreign import integer_labels
 from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, check_params, with_cutoff
-from fairtk.measures.provider import integer_labels, values_by_ranking, values_of
+from fairtk.measures.scores import Scores
 
 
 class Expectation(FairMeasure):
@@ -69,17 +72,11 @@ class Expectation(FairMeasure):
         """The bounds of the measure inside."""
         return value_bounds(self.inner)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the expectation for each query; a missing query gets the measure's default."""
-        values = judged.cache.setdefault("expectations", {})
-        if self.inner not in values:  # compute all E(...) of a call together
-            measures = [*judged.cache.get("inside E", ()), self.inner]
-            values |= _expectations([m for m in measures if m not in values], judged)
-        result: FloatArray = values[self.inner]
-        if not isinstance(self.inner, FairMeasure):
-            why = f"{self.inner!r} returned no value for it"
-            self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)
-        return result
+    @classmethod
+    def score_together(cls, measures: Sequence[Any], judged: LabeledRun) -> dict[Any, Scores]:
+        """Return the expectations for each query; a missing query gets the measure's default."""
+        scores = _expectations(list(dict.fromkeys(m.inner for m in measures)), judged)
+        return {measure: scores[measure.inner] for measure in measures}
 
     def aggregator(self) -> Any:
         """Return the measure's aggregator over queries, e.g. a sum for NumRet."""
@@ -92,41 +89,52 @@ class Expectation(FairMeasure):
         return super().aggregate(values, qids)
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; warn if the aggregate is not a mean over queries."""
+        """Return the per-query values of the measure inside."""
         if isinstance(self.inner, FairMeasure):
             return self.inner.per_query(values)
-        if type(self.aggregator()) is not MeanAgg:
-            warn(
-                f"{self!r} is not a mean over queries, so means of its per-query values "
-                "(pt.Experiment) are wrong; use ir_measures.calc_aggregate or fairtk evaluate"
-            )
         return values
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether its aggregate is the mean over queries."""
+        if isinstance(self.inner, FairMeasure):
+            return self.inner.is_mean
+        return type(self.aggregator()) is MeanAgg
 
-def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
-    distinct = list(dict.fromkeys(measures))
+
+def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, Scores]:
     if judged.exact is not None:
-        return {m: _expected_ndcg(m, judged) for m in distinct}
+        return {m: Scores(_expected_ndcg(m, judged)) for m in measures}
     if not judged.run.is_sampled:
-        return values_of(distinct, judged)
-    values, absent = _by_ranking(distinct, judged)
-    return {
-        m: np.where(judged.present, average(judged.ranking_query, v, len(judged.qids)), absent[m])
-        for m, v in values.items()
-    }
+        return {m: _explained(m, scores) for m, scores in evaluate(measures, judged).items()}
+    values, samples = _by_ranking(measures, judged)
+    scores = {}
+    for measure, value in values.items():
+        parts = samples.get(measure, [])
+        absent = parts[-1].values if parts else measure.DEFAULT
+        mean = average(judged.ranking_query, value, len(judged.qids))
+        mean = np.where(judged.present, mean, absent)
+        scores[measure] = _explained(measure, Scores.combined(mean, parts))
+    return scores
 
 
-def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return the values of rankings and of missing queries, from kernels and providers."""
+def _explained(measure: Any, scores: Scores) -> Scores:
+    if isinstance(measure, FairMeasure):
+        return scores
+    return Scores.of(scores.values, [(f"{measure!r} returned no value", np.isnan(scores.values))])
+
+
+def _by_ranking(
+    measures: list[Any], judged: LabeledRun
+) -> tuple[dict[Any, FloatArray], dict[Any, list[Scores]]]:
+    """Return the values of rankings, and the scores of samples without a kernel."""
     kernels = {m: kernel for m in measures if (kernel := kernel_of(m)) is not None}
     others = [m for m in measures if m not in kernels]
-    values, absent = values_by_ranking(others, judged) if others else ({}, {})
+    values, samples = evaluate_rankings(others, judged) if others else ({}, {})
     if kernels:
         # the same checks as in the providers
         integer_labels(list(kernels), judged.qrels.labels, judged.where)
-    for measure, kernel in kernels.items():
-        values[measure], absent[measure] = kernel(judged), measure.DEFAULT
-    return values, absent
+    return values | {m: kernel(judged) for m, kernel in kernels.items()}, samples
 
 
 def _expected_ndcg(measure: Any, judged: LabeledRun) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FairtkWarning, InputError, ParameterError, format_list
+from fairtk.errors import InputError, ParameterError, format_list
 from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import from_ir_measures, require_columns
@@ -22,7 +21,6 @@ from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF
-from fairtk.measures.base import undefined_reasons
 from fairtk.measures.contributions import (
     ABSENT,
     awrf_parts,
@@ -31,7 +29,9 @@ from fairtk.measures.contributions import (
     rank_bands,
 )
 from fairtk.measures.ee import EE_L
+from fairtk.measures.evaluation import evaluate
 from fairtk.measures.explain_figure import draw, group_pictures
+from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
 from fairtk.measures.group_names import (
     LABELS,
     NOT_SHOWN,
@@ -42,6 +42,7 @@ from fairtk.measures.group_names import (
 )
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
+from fairtk.remarks import MISSING, emit
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -353,9 +354,12 @@ def explain(
     named = groups if measure["groups"] is None else measure["groups"]
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
-    judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
-    with undefined_reasons():  # means are over the defined queries
-        values = [measure.score_all(judged) for judged in judged_runs]
+    judged_runs = [LabeledRun.of(labels, one, where) for one in runs]
+    scores = [evaluate([measure], judged) for judged in judged_runs]
+    for judged, of_run in zip(judged_runs, scores, strict=True):
+        remarks = remarks_on_run(of_run, RunFacts.of(judged, deepest_cutoff([measure])), labels)
+        emit(one for one in remarks if one.kind != MISSING)  # the tables have missing queries
+    values = [of_run[measure].values for of_run in scores]
     if is_awrf:  # for credit, ranks are those of credit
         judged_runs = [measure.run_for_shares(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
@@ -366,12 +370,10 @@ def explain(
         judged: LabeledRun, value: FloatArray, before: Explanation | None = None
     ) -> Explanation:
         cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
-        # score_all has emitted the warnings
-        with warnings.catch_warnings(action="ignore", category=FairtkWarning):
-            if is_awrf:
-                frame, attention = awrf_parts(measure, judged, ends)
-            else:
-                frame, attention = loss_parts(measure, judged, ends, groups)
+        if is_awrf:
+            frame, attention = awrf_parts(measure, judged, ends)
+        else:
+            frame, attention = loss_parts(measure, judged, ends, groups)
         missing = np.flatnonzero(defined & ~judged.present)
         absent = {"query": missing, "level": ABSENT, "band": len(ends), "cost": cost[missing]}
         frame = frame[(defined & judged.present)[frame["query"]]]
@@ -450,8 +452,8 @@ def _check(measure: Any, groups: Groups | None) -> None:
     """Raise a `ParameterError` if the measure cannot be split, or has groups already."""
     is_awrf = isinstance(measure, type(AWRF))
     if not (is_awrf or isinstance(measure, type(EE_L))):
-        factors = getattr(measure, "factors", [])
-        hint = f"; explain its factor {factors[-1]!r}" if factors else ""
+        parts = getattr(measure, "parts", [])
+        hint = f"; explain its factor {parts[-1]!r}" if len(parts) == 2 else ""
         raise ParameterError(
             f"explain: expected AWRF or EE_L, which are sums over groups, got {measure!r}{hint}"
         )

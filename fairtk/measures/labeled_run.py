@@ -13,7 +13,6 @@ import pandas as pd
 from fairtk.errors import ColumnError, InputError, format_list, missing_columns
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
-    DOCNO,
     EXPOSURE,
     RANK,
     SAMPLE,
@@ -25,8 +24,8 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
+from fairtk.frames.derived import Deriving
 from fairtk.frames.ids import decode_ids
-from fairtk.frames.qrels import warn_of_unmatched
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 
 
@@ -96,7 +95,7 @@ class ExactExposure:
         )
 
 
-class LabeledRun:
+class LabeledRun(Deriving):
     """A run and its labels.
 
     A pair is a (query, document) that is labeled or retrieved; labeled pairs come first.
@@ -110,7 +109,6 @@ class LabeledRun:
             for rankings.
         query_of_run: the index in `qids` of each query of the run.
         where: the measures, for messages.
-        cache: values that measures have computed for this run.
     """
 
     def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
@@ -124,21 +122,12 @@ class LabeledRun:
         self.query_of_run: IntArray = index[index >= 0]
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
         self.present[self.query_of_run] = True
-        self.cache: dict[Any, Any] = {}
 
     @classmethod
-    def of(
-        cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
-    ) -> LabeledRun:
-        """Check and encode a run and its labels, in PyTerrier's or ir_measures' column names.
-
-        Warn if their queries or, with `documents`, their documents do not match.
-        """
+    def of(cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str) -> LabeledRun:
+        """Check and encode a run and its labels, in PyTerrier's or ir_measures' column names."""
         labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
-        checked = Run(run, f"{where} (run)", either=True)
-        of_query = checked.documents_of if documents and DOCNO in checked.frame.columns else None
-        warn_of_unmatched(labels, checked.queries, of_query, where)
-        return cls(labels, checked, where)
+        return cls(labels, Run(run, f"{where} (run)", either=True), where)
 
     def attention(
         self, where: str, model: BrowsingModel, cutoff: int | None, useful: BoolArray | None = None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ir_measures import nDCG
 
-from fairtk.frames import FloatArray
 from fairtk.measures.awrf import AWRF, AttentionWeightedRankFairness
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.expectation import E
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.ndcg_trec import nDCG_TREC
 from fairtk.measures.params import CUTOFF, Param
+from fairtk.measures.scores import Scores
 
 
 class NDCGxAWRF(FairMeasure):
@@ -46,7 +47,7 @@ class NDCGxAWRF(FairMeasure):
     identity_settings = AttentionWeightedRankFairness.identity_settings
 
     @property
-    def factors(self) -> list[FairMeasure]:
+    def parts(self) -> list[FairMeasure]:
         """The two factors."""
         cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
         shared = {n: self[n] for n in AWRF.SUPPORTED_PARAMS if n in self.params}
@@ -56,17 +57,17 @@ class NDCGxAWRF(FairMeasure):
     def check_params(self) -> None:
         """Raise an `InputError` if groups and target do not match."""
         if "groups" in self.params:
-            _ = self.factors
+            _ = self.parts
 
     @property
     def supports_exact_exposure(self) -> bool:
         """Whether both factors accept frames X."""
-        return all(getattr(factor, "supports_exact_exposure", False) for factor in self.factors)
+        return all(part.supports_exact_exposure for part in self.parts)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def combine(self, parts: Sequence[Scores], judged: LabeledRun) -> Scores:
         """Return the product for each query."""
-        relevance, awrf = self.factors
-        return relevance.score_all(judged) * awrf.score_all(judged)
+        relevance, awrf = parts
+        return Scores.combined(relevance.values * awrf.values, parts)
 
 
 nDCG_AWRF = NDCGxAWRF()

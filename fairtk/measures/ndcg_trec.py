@@ -9,10 +9,10 @@ import numpy as np
 from fairtk.errors import InputError
 from fairtk.exposure import TREC
 from fairtk.exposure.expected import normalized_gain
-from fairtk.frames import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, Param, count
+from fairtk.measures.scores import Scores
 
 
 class TRECnDCG(FairMeasure):
@@ -47,7 +47,7 @@ class TRECnDCG(FairMeasure):
     }
     supports_exact_exposure = True
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         ranked, cutoff = judged.run, self["cutoff"]
         n_queries = len(judged.qids)
@@ -63,9 +63,7 @@ class TRECnDCG(FairMeasure):
         weight = judged.attention(self.text, TREC(), cutoff)
         hit = useful[judged.pair_of_row]
         value = normalized_gain(ranked, hit, judged.query_of_run, n_useful, TREC(), weight, length)
-        empty = judged.qids[n_useful == 0]
-        self.warn_undefined(empty, n_queries, "no useful document in the labels")
-        return value
+        return Scores.of(value, [("no useful document in the labels", n_useful == 0)])
 
 
 nDCG_TREC = TRECnDCG()

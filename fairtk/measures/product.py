@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fairtk.errors import ParameterError
-from fairtk.frames import FloatArray
 from fairtk.measures.base import FairMeasure, value_bounds
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, has_cutoff, with_cutoff
-from fairtk.measures.provider import values_of
+from fairtk.measures.scores import Scores
 
 
 class MeasureProduct(FairMeasure):
@@ -70,11 +70,10 @@ class MeasureProduct(FairMeasure):
         right = right if has_cutoff(right) else with_cutoff(right, at_param)
         return type(self)(left=left, right=right)
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def combine(self, parts: Sequence[Scores], judged: LabeledRun) -> Scores:
         """Return the product for each query; NaN if a factor is NaN."""
-        left, right = self.factors
-        values = values_of([left, right], judged)
-        return values[left] * values[right]
+        left, right = parts
+        return Scores.combined(left.values * right.values, parts)
 
 
 def _direction(factors: list[Any]) -> str:
@@ -86,9 +85,6 @@ def _direction(factors: list[Any]) -> str:
             f"({directions[1]} is better)"
         )
     return str(directions[0])
-
-
-Product = MeasureProduct()
 
 
 Product = MeasureProduct()

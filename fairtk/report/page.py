@@ -25,6 +25,7 @@ from fairtk.display.tables import shorten
 from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
+from fairtk.remarks import shown_texts
 from fairtk.report.queries import drill_down
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
@@ -205,7 +206,7 @@ def page_text(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    remarks = " ".join(filter(None, [results.note, bias]))
+    remarks = " ".join(filter(None, [*shown_texts(results.remarks), bias]))
     cells = mean_cells(results, compared)
     differences, tests = None, None
     if compared is not None:
@@ -369,8 +370,8 @@ def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment, without those of its stages."""
     settings = {"baseline": results.baseline} if results.baseline else {}
     excluded = (
-        *("title", "description", "note", "stages", "systems"),
-        *("warnings", "license", "command"),
+        *("title", "description", "stages", "systems"),
+        *("license", "command"),
     )
     settings |= {k: v for k, v in results.config.items() if k not in excluded}
     return {

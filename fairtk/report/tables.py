@@ -16,6 +16,7 @@ from fairtk.errors import InputError, printable
 from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
 from fairtk.measures.parsing import known_names, parse
+from fairtk.remarks import shown_texts
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def difference_table(
     caption = (
         f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
         f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
-        f"{SIGNIFICANT} may be too small to matter. {results.note}"
+        f"{SIGNIFICANT} may be too small to matter. {' '.join(shown_texts(results.remarks))}"
     )
     return Table(["system", *results.measures], rows, caption.strip())
 
@@ -501,7 +502,7 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
 
 def page_warnings(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return the warnings of a page."""
-    texts = [str(text) for text in results.config.get("warnings", [])]
+    texts = shown_texts(results.remarks)
     counts = results.counts
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())

@@ -116,12 +116,13 @@ def test_undefined_and_missing(gender):
     measure = AWRF(groups=gender, target=Target.from_frame(per_query, gender)) @ 2
     both = [frames(["a", "b"], ["a"], q) for q in ("q1", "q2")]
     qrels, run = (pd.concat(part) for part in zip(*both, strict=True))
-    pattern = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'.*\. Means and "
+    pattern = (
+        r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'.*pt\.Experiment"
+    )
     with pytest.warns(UndefinedWarning, match=pattern) as records:
         found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
-    assert records[0].message.about[0] == repr(measure)
     one = AWRF(groups=gender, target=even(gender)) @ 2
     found = values(one, qrels, run[run.query_id == "q1"])
     assert found["q2"] == 0

@@ -100,7 +100,7 @@ def test_pyterrier_averages_so_groups_of_queries_are_nan_there():
     run, qrels = map(pt.model.from_ir_measures, (RUN, QRELS))
     topics = pd.DataFrame({"qid": ["q1"], "query": ["x"]})
     arguments = [run.assign(query="x")], topics, qrels
-    with pytest.warns(DataWarning, match=r"pt\.Experiment.*compares groups of queries"):
+    with pytest.warns(DataWarning, match=r"ByGroup.*pt\.Experiment"):
         found = pt.Experiment(*arguments, [ByGroup(RR, QUERIES, by="query")], names=["x"])
     assert np.isnan(found.iloc[0, 1])
     found = pt.Experiment(*arguments, [ByGroup(RR, GROUPS)], names=["x"])

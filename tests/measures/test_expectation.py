@@ -101,7 +101,7 @@ def test_a_sum_over_queries_stays_a_sum():
     topics = pd.DataFrame({"qid": ["q", "q2"], "query": "x"})
     ours, labels = map(pt.model.from_ir_measures, (run, QRELS))
     arguments = [ours], topics, labels
-    with pytest.warns(DataWarning, match="'NumRet'"):
+    with pytest.warns(DataWarning, match=r"E\(NumRet\)"):
         pt.Experiment(*arguments, [measure])
     # means are the measure's own
     assert pt.Experiment(*arguments, [E(RR)], names=["s"]).iloc[0, 1] == pytest.approx(0.75)

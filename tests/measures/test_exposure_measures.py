@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ir_measures import iter_calc
 from small_frames import qrels_of, run_of, value, values
 
+import fairtk
 from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import (
     ColumnError,
@@ -19,6 +20,7 @@ from fairtk.errors import (
     UndefinedWarning,
 )
 from fairtk.exposure.browsing import DCG, RBP, TREC
+from fairtk.remarks import SIZES_DIFFER
 
 
 @pytest.mark.parametrize(
@@ -145,30 +147,27 @@ def test_number_of_documents():
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_that_differ_in_n_are_warned_about():
     qrels = qrels_of({"a": 1, "b": 0})
+    runs = {"one": run_of([["a"]]), "two": run_of([["a", "x"]])}
+    with pytest.warns(DataWarning, match="'q': 2 to 3"):
+        results = fairtk.evaluate(qrels, runs, ["EE_R@2", "EE_L@2"])
+    (remark,) = [one for one in results.remarks if one.kind == SIZES_DIFFER]
+    assert (remark.measure, remark.qids, remark.n_queries) == ("EE_R@2, EE_L@2", ("q",), 1)
+    # calls have nothing to do with each other
     evaluator = ir_measures.evaluator([EE_R @ 2], qrels)
-    evaluator.calc_aggregate(run_of([["a"]]))
-    with pytest.warns(DataWarning, match="'q'"):
-        evaluator.calc_aggregate(run_of([["a", "x"]]))
-    # two calls that have nothing to do with each other
-    value(EE_R @ 2, qrels, run_of([["a"]]))
-    value(EE_R @ 2, qrels, run_of([["a", "x"]]))
+    for run in runs.values():
+        evaluator.calc_aggregate(run)
     # a fills the one rank that is read: the target gives the others nothing, whatever their number
-    evaluator = ir_measures.evaluator([EE_R @ 1, EE_L @ 1], qrels)
-    evaluator.calc_aggregate(run_of([["a"]]))
-    evaluator.calc_aggregate(run_of([["a", "x"]]))
+    assert not fairtk.evaluate(qrels, runs, ["EE_R@1", "EE_L@1"]).remarks
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
-    topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})
     frames = qrels_of({"a": 1, "b": 0}), run_of(["a"]), run_of(["ax"])
     qrels, one, other = map(pt.model.from_ir_measures, frames)
-    measures = [EE_D @ 2, EE_R @ 2]
-    with pytest.warns(DataWarning, match="'q'"):
-        pt.Experiment([one, other], topics, qrels, measures)
-    # two experiments are two comparisons, with the same measures too
-    pt.Experiment([one], topics, qrels, measures)
-    pt.Experiment([other], topics, qrels, measures)
+    with pytest.warns(DataWarning, match="'q': 2 to 3"):
+        results = fairtk.Experiment({"one": one, "other": other}, None, qrels, ["EE_D@3", "EE_R@2"])
+    (remark,) = [one for one in results.remarks if one.kind == SIZES_DIFFER]
+    assert remark.measure == "EE_D@3, EE_R@2"
 
 
 rankings = st.lists(st.permutations(["a", "b", "c", "d", "e"]), min_size=1, max_size=6)

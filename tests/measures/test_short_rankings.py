@@ -16,6 +16,7 @@ from fairtk import Target
 from fairtk.errors import TruncationWarning
 from fairtk.exposure import RBP
 from fairtk.measures import AWRF, EE_D, EE_L, EE_R, E
+from fairtk.remarks import LENGTHS_DIFFER, SHORT_RANKINGS
 
 QRELS = pd.DataFrame(
     [(q, f"d{i}", int(i < 3)) for q in "12" for i in range(8)], columns=["qid", "docno", "label"]
@@ -43,7 +44,7 @@ def test_a_truncated_run_looks_more_even_and_is_reported(k, expected):
     values, texts = heard(lambda: ir_measures.calc_aggregate([EE_D @ 5], QRELS, cut(k)))
     assert values[EE_D @ 5] == pytest.approx(expected)
     assert len(texts) == (k < 5)
-    assert all("EE_D@5" in text and "2 queries" in text for text in texts)
+    assert all("EE_D@5" in text and "2 of 2 queries" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_query_without_more_documents_is_not_truncated():
     assert heard(lambda: ir_measures.calc_aggregate([EE_D @ 5], labels, cut(3)))[1] == []
     # but if another run of the call retrieves more of them, it is
     _, texts = heard(lambda: fairtk.evaluate(labels, {"a": cut(3), "b": FULL}, ["EE_D@5"]))
-    assert len(texts) == 1 and "2 queries of a" in texts[0] and "not comparable" in texts[0]
+    assert len(texts) == 1 and "2 of 2 queries of a" in texts[0] and "not comparable" in texts[0]
     # three documents and another three are more than five
     other = cut(3).assign(docno=cut(3)["docno"].replace({"d0": "e", "d1": "f"}))
     _, texts = heard(lambda: fairtk.evaluate(labels, {"a": cut(3), "b": other}, ["EE_D@5"]))
@@ -87,14 +88,22 @@ def test_one_warning_per_measure_and_call_of_all_systems(tmp_path):
     results, texts = heard(
         lambda: fairtk.Experiment(runs, qrels=QRELS, measures=["EE_D@5", "EE_R@5"])
     )
-    assert len(texts) == 2 and all("2 queries of cut, 2 queries of one" in text for text in texts)
-    assert "not comparable" in results.note and "not comparable" in repr(results)
+    assert len(texts) == 2 and all(
+        "2 of 2 queries of cut, 2 of 2 queries of one" in text for text in texts
+    )
+    assert {(r.kind, r.measure, r.system, r.count) for r in results.remarks} == {
+        (LENGTHS_DIFFER, measure, system, 2)
+        for measure in ("EE_D@5", "EE_R@5")
+        for system in ("cut", "one")
+    }
+    assert "not comparable" in repr(results)
     work = {"qrels": QRELS, "measures": ["EE_D@5"], "save_dir": tmp_path}
     _, first = heard(lambda: fairtk.Experiment(runs, **work))
     stored, again = heard(lambda: fairtk.Experiment(runs, **work))
-    assert first == again and len(first) == 1 and "not comparable" in stored.note
+    assert first == again and len(first) == 1
+    assert {remark.kind for remark in stored.remarks} == {LENGTHS_DIFFER}
     alike, texts = heard(lambda: fairtk.evaluate(QRELS, {"a": cut(3), "b": cut(3)}, ["EE_D@5"]))
-    assert len(texts) == 1 and "not comparable" not in alike.note
+    assert len(texts) == 1 and {remark.kind for remark in alike.remarks} == {SHORT_RANKINGS}
     _, texts = heard(lambda: fairtk.compare(QRELS, runs, ["EE_D@5"]))
     assert len(texts) == 1
 

@@ -12,7 +12,7 @@ from ir_measures import AP, NumRet, P, nDCG
 
 from fairtk import E
 from fairtk.errors import InputError
-from fairtk.measures.provider import LARGEST_LABEL, SafeTrecEval, safe_labels
+from fairtk.measures.foreign import LARGEST_LABEL, SafeTrecEval, safe_labels
 
 RUN = {"q": {"a": 2.0, "b": 1.0}, "r": {"b": 1.0}}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from fairtk.errors import ParameterError, format_list
 from fairtk.exposure import sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.measures import FairMeasure, warn_unlabeled_ranks
+from fairtk.measures import FairMeasure, Scores, few_known_groups
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -102,11 +102,7 @@ class GroupMeasure(FairMeasure):
 
     def shares_of_run(self, judged: LabeledRun) -> FloatArray:
         """Return `shares` of the run's documents, computed once for all measures."""
-        key = ("classic", self.groups.key, self["unlabeled"])
-        if key not in judged.cache:
-            judged.cache[key] = self.shares(judged, judged.run.docnos)
-        result: FloatArray = judged.cache[key]
-        return result
+        return judged.derived(_shares_of_run, _Levels(self.groups, self["unlabeled"], self))
 
     def target_shares(self, judged: LabeledRun) -> FloatArray:
         """Return the target share of each compared level, or NaN; shape (n_queries, n_levels)."""
@@ -122,8 +118,8 @@ class GroupMeasure(FairMeasure):
         result: FloatArray = np.full_like(dense, np.nan)
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the value of each query, and warn about undefined values and missing labels."""
+    def score_all(self, judged: LabeledRun) -> Scores:
+        """Return the value of each query."""
         scored = self.per_ranking(judged)
         n_queries = len(judged.qids)
         count = np.bincount(scored.query, minlength=n_queries)
@@ -131,24 +127,28 @@ class GroupMeasure(FairMeasure):
         value = np.where(judged.present, summed / np.maximum(count, 1), self.worst(judged))
         for _, queries in scored.gaps:
             value[queries] = np.nan
-        self._explain(judged, scored, value)
-        if "groups" in self.params:
-            warn_unlabeled_ranks(self, judged, self.groups)
-        return value
-
-    def _explain(self, judged: LabeledRun, scored: Scored, value: FloatArray) -> None:
-        unexplained = np.isnan(value)
         by_rows = []
         for reason, rows in scored.reasons:
-            queries = np.zeros(len(value), dtype=bool)
+            queries = np.zeros(n_queries, dtype=bool)
             queries[scored.query[rows & np.isnan(scored.value)]] = True
             by_rows.append((reason, queries))
-        no_worst = "missing from the run, without a worst value"
-        for reason, queries in (*scored.gaps, (no_worst, ~judged.present), *by_rows):
-            named = unexplained & queries
-            self.warn_undefined(judged.qids[named], len(value), reason)
-            unexplained &= ~named
-        self.warn_undefined(judged.qids[unexplained], len(value), "no value")
+        absent = ("missing from the run, without a worst value", ~judged.present)
+        reasons = [(r, mask & np.isnan(value)) for r, mask in (*scored.gaps, absent, *by_rows)]
+        counts = few_known_groups(self, judged, self.groups) if "groups" in self.params else {}
+        return Scores.of(value, reasons, counts)
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The groups and the setting that shares depend on, and one of the measures with them."""
+
+    groups: Groups
+    unlabeled: str
+    measure: GroupMeasure = field(compare=False)
+
+
+def _shares_of_run(judged: LabeledRun, levels: _Levels) -> FloatArray:
+    return levels.measure.shares(judged, judged.run.docnos)
 
 
 class BinaryMeasure(GroupMeasure):

@@ -8,8 +8,8 @@ import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, expected_exposure, sum_by_index
-from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.measures import FairMeasure
+from fairtk.frames import FloatArray, IntArray
+from fairtk.measures import FairMeasure, Scores
 from fairtk_classic import parameters as p
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AmortizedAttention(FairMeasure):
     MISSING = 2.0
     SUPPORTED_PARAMS: ClassVar = {"cutoff": p.CUTOFF, "browsing": p.browsing("RBP(p=0.5)")}
 
-    def score_all(self, judged: LabeledRun) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         ranked, model = judged.run, self["browsing"]
         if model.needs_cutoff and self["cutoff"] is None:
@@ -55,11 +55,11 @@ class AmortizedAttention(FairMeasure):
         value = distance(expected, relevance, judged.pair_query, len(judged.qids))
         open_ = sum_by_index(judged.pair_query, relevance, len(value)) == 0
         value = np.where(judged.present, value, self.MISSING)
-        value[open_] = np.nan
-        self.warn_undefined(judged.qids[open_], len(value), "no relevant document in the labels")
-        unseen: BoolArray = np.isnan(value) & ~open_
-        self.warn_undefined(judged.qids[unseen], len(value), "no document gets attention")
-        return value
+        reasons = [
+            ("no relevant document in the labels", open_),
+            ("no document gets attention", np.isnan(value)),
+        ]
+        return Scores.of(value, reasons)
 
 
 def distance(

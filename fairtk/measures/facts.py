@@ -1,0 +1,225 @@
+"""`RunFacts`: what is true of a run, whatever the measure; and the remarks on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairtk.frames import DOCNO, LABEL, SCORE, BoolArray, IntArray, ObjectArray, Qrels
+from fairtk.frames.qrels import SHARE
+from fairtk.measures.base import FairMeasure, iter_parts
+from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee_variants import explicit_n
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.parsing import format_measure
+from fairtk.measures.scores import Scores
+from fairtk.remarks import (
+    LENGTHS_DIFFER,
+    MISSING,
+    NO_JUDGED_DOCUMENT,
+    SHORT_RANKINGS,
+    SIZES_DIFFER,
+    UNDEFINED,
+    Remark,
+    make_remark,
+)
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts about a run and its labels, by query; arrays have shape (n_queries,).
+
+    Attributes:
+        present: whether the run has the query.
+        shortest: the number of documents of the shortest ranking; -1 without rankings.
+        n_documents: the number of labeled or retrieved documents; 0 if no measure reads documents.
+        unjudged: a retrieved document of a query without a judged one; ``""`` for other queries.
+        few: the retrieved documents of each query without a ranking of `deepest` documents.
+    """
+
+    present: BoolArray
+    shortest: IntArray
+    n_documents: IntArray
+    unjudged: ObjectArray
+    few: Mapping[int, frozenset[str]]
+
+    @classmethod
+    def of(cls, judged: LabeledRun, deepest: int) -> RunFacts:
+        """Return the facts about a run; `deepest` is the largest cutoff of the measures."""
+        run, n_queries = judged.run, len(judged.qids)
+        unjudged = np.full(n_queries, "", dtype=object)
+        zeros = np.zeros(n_queries, dtype=np.int64)
+        if not ({DOCNO, SCORE} <= {*run.frame.columns} and DOCNO in judged.qrels.frame.columns):
+            return cls(judged.present, zeros - 1, zeros, unjudged, {})
+        query, length = judged.ranking_query, np.diff(run.ranking_start)
+        shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros
+        np.minimum.at(shortest, query, length)
+        np.maximum.at(longest, query, length)
+        shortest[~judged.present] = -1
+        first = run.ranking_start[:-1]
+        unjudged[query] = run.docnos[run.doc[first]]
+        is_judged = judged.pair_of_row < len(judged.qrels.query)
+        unjudged[judged.query_of_run[run.query[is_judged]]] = ""
+        few = {
+            query: frozenset(run.documents_of(index))
+            for index, query in enumerate(judged.query_of_run.tolist())
+            if longest[query] < deepest
+        }
+        n_documents = np.bincount(judged.pair_query, minlength=n_queries)
+        return cls(judged.present, shortest, n_documents, unjudged, few)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
+        """Return the facts about all queries from those of blocks of queries."""
+        start = np.cumsum([0, *(len(block.present) for block in blocks)]).tolist()
+        few = {
+            offset + query: documents
+            for offset, block in zip(start, blocks, strict=False)
+            for query, documents in block.few.items()
+        }
+        names = ("present", "shortest", "n_documents", "unjudged")
+        arrays = (np.concatenate([getattr(block, name) for block in blocks]) for name in names)
+        return cls(*arrays, few)
+
+
+def deepest_cutoff(measures: Iterable[Any]) -> int:
+    """Return the largest cutoff of measures for which short rankings matter; 0 if there is none."""
+    return max((measure["cutoff"] for measure in _cut(measures)), default=0)
+
+
+def _cut(measures: Iterable[Any]) -> list[FairMeasure]:
+    parts = [part for measure in measures for part in iter_parts(measure)]
+    cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
+    return list(dict.fromkeys(cut))
+
+
+def remarks_on_runs(
+    measures: Sequence[Any], qrels: Qrels, facts: Mapping[str, RunFacts]
+) -> list[Remark]:
+    """Return the remarks on runs, and on what makes them incomparable.
+
+    Args:
+        measures: the measures of the call.
+        qrels: the labels.
+        facts: the facts about each run, by the name of the system.
+    """
+    remarks = []
+    for system, of_run in facts.items():
+        remarks += _ids(qrels, system, of_run)
+    remarks += _lengths(measures, qrels, facts)
+    if len(facts) > 1:
+        remarks += _sizes(measures, qrels, facts)
+    return [remark for remark in remarks if remark is not None]
+
+
+def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
+    """Return the remarks on missing queries and on documents that are never judged."""
+    absent = make_remark(MISSING, "", system, ~facts.present, qrels.qids)
+    if not {DOCNO, LABEL} <= {*qrels.frame.columns} or not len(qrels):
+        return [absent]
+    counted = qrels.useful & facts.present
+    strange = counted & (facts.unjudged != "")
+    if not strange.any() or strange.sum() < SHARE * counted.sum():
+        return [absent]
+    query = int(np.flatnonzero(strange)[0])
+    rows = qrels.rows_of(query)
+    docno = qrels.docnos[qrels.doc[rows[qrels.labels[rows] > 0][0]]]
+    detail = (
+        f"qid {str(qrels.qids[query])!r}: docno {facts.unjudged[query]!r} in the run, {docno!r} in "
+        "the qrels"
+    )
+    return [absent, make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)]
+
+
+def _lengths(
+    measures: Sequence[Any], qrels: Qrels, facts: Mapping[str, RunFacts]
+) -> list[Remark | None]:
+    """Return the remarks on rankings with fewer than min(k, n) documents.
+
+    n is the measure's parameter ``n`` if it is a number or a column; otherwise the number of
+    distinct documents of the query in the labels and all runs.
+    """
+    cut, remarks = _cut(measures), []
+    if not cut:
+        return []
+    n_documents = documents_of_queries(qrels, list(facts.values()), deepest_cutoff(measures))
+    for measure in cut:
+        label, cutoff, n = format_measure(measure), measure["cutoff"], n_documents
+        if "n" in measure.SUPPORTED_PARAMS and (given := explicit_n(measure, qrels)) is not None:
+            n = given
+        limit = np.minimum(cutoff, n)
+        lengths = np.stack([np.minimum(f.shortest, limit) for f in facts.values()])
+        is_short = (lengths >= 0) & (lengths < limit)
+        lengths = np.where(lengths < 0, limit, lengths)  # missing queries are reported as such
+        kind = LENGTHS_DIFFER if (lengths != lengths[0]).any() else SHORT_RANKINGS
+        detail = f"min({cutoff}, n)"
+        remarks += [
+            make_remark(kind, label, system, short, qrels.qids, detail)
+            for system, short in zip(facts, is_short, strict=True)
+        ]
+    return remarks
+
+
+def documents_of_queries(qrels: Qrels, facts: Sequence[RunFacts], deepest: int) -> IntArray:
+    """Return the number of documents of each query in labels and runs, exact below `deepest`."""
+    number = np.max([f.n_documents for f in facts], axis=0)
+    for query in {query for f in facts for query in f.few}:
+        if number[query] < deepest:
+            labeled = qrels.docnos[qrels.doc[qrels.rows_of(query)]].tolist()
+            retrieved = (f.few.get(query, frozenset()) for f in facts)
+            number[query] = len(frozenset(labeled).union(*retrieved))
+    return number
+
+
+def _sizes(
+    measures: Sequence[Any], qrels: Qrels, facts: Mapping[str, RunFacts]
+) -> list[Remark | None]:
+    """Return the remarks on systems with other numbers n of documents of a query."""
+    number = np.stack([f.n_documents for f in facts.values()])
+    present = np.stack([f.present for f in facts.values()])
+    most = np.max(number, axis=0, where=present, initial=0)
+    least = np.min(number, axis=0, where=present, initial=np.iinfo(np.int64).max)
+    differ = most > least
+    together: dict[bytes, list[str]] = {}
+    for part in dict.fromkeys(p for measure in measures for p in iter_parts(measure)):
+        if isinstance(part, ExpectedExposure):
+            concerned = differ & part.reads_size(qrels, least)
+            together.setdefault(concerned.tobytes(), []).append(format_measure(part))
+    remarks = []
+    for mask, labels in together.items():
+        concerned = np.frombuffer(mask, dtype=bool)
+        if not concerned.any():
+            continue
+        query = int(np.flatnonzero(concerned)[0])
+        detail = f"qid {str(qrels.qids[query])!r}: {least[query]} to {most[query]}"
+        text = ", ".join(labels)
+        remarks.append(make_remark(SIZES_DIFFER, text, "", concerned, qrels.qids, detail))
+    return remarks
+
+
+def remarks_on_values(measure: Any, scores: Scores, qids: ObjectArray, system: str) -> list[Remark]:
+    """Return the remarks on the values of a measure and a system."""
+    label = format_measure(measure)
+    remarks = [
+        make_remark(UNDEFINED, label, system, scores.reasons == reason, qids, reason)
+        for reason in scores.undefined
+    ]
+    remarks += [make_remark(kind, label, system, n, qids) for kind, n in scores.counts.items()]
+    return [remark for remark in remarks if remark is not None]
+
+
+def remarks_on_measures(measures: Iterable[Any]) -> list[Remark]:
+    """Return the remarks that hold for measures whatever the run."""
+    parts = dict.fromkeys(part for measure in measures for part in iter_parts(measure))
+    return [r for part in parts if isinstance(part, FairMeasure) for r in part.remarks()]
+
+
+def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) -> list[Remark]:
+    """Return all remarks on the values of one run, by measure."""
+    remarks = remarks_on_measures(scores)
+    for measure, of_measure in scores.items():
+        remarks += remarks_on_values(measure, of_measure, qrels.qids, "")
+    return remarks + remarks_on_runs(list(scores), qrels, {"": facts})

@@ -1,0 +1,256 @@
+"""Remarks: what a reader of values must know, as data.
+
+A remark names its kind, the measure, the system and the queries that it concerns. The kind has the
+class of the warning and the template of the text. Texts are made last: nothing parses, compares or
+merges them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairtk.errors import (
+    DataWarning,
+    FairtkWarning,
+    MissingWarning,
+    ParameterError,
+    TruncationWarning,
+    UndefinedWarning,
+    UnmatchedWarning,
+    format_list,
+)
+
+
+@dataclass(frozen=True)
+class RemarkKind:
+    """A kind of remark.
+
+    Attributes:
+        warning: the class of its warnings; `None` if it is only shown with the values.
+        template: the text for `str.format`, with the fields ``{measure}``, ``{queries}`` (the
+            queries by number, system and qid), ``{count}`` and ``{detail}``.
+    """
+
+    warning: type[FairtkWarning] | None
+    template: str
+
+
+UNDEFINED = "undefined"
+AVERAGED = "undefined, but averaged"
+MISSING = "missing queries"
+NO_COMMON_QUERY = "no query in common"
+NO_JUDGED_DOCUMENT = "no judged document"
+SHORT_RANKINGS = "short rankings"
+LENGTHS_DIFFER = "short rankings of different lengths"
+SIZES_DIFFER = "numbers of documents differ"
+FEW_GROUPS = "few known groups"
+UNREACHABLE = "unreachable target"
+NEGATIVE_CREDIT = "negative credit"
+UNDEFINED_CREDIT = "undefined credit"
+NO_CITATIONS = "answers without citations"
+NO_LABELS = "without labels"
+NOT_A_MEAN = "not a mean"
+NOT_BY_GROUP = "not by group"
+
+KINDS: dict[str, RemarkKind] = {
+    UNDEFINED: RemarkKind(
+        UndefinedWarning,
+        "{measure} is undefined (NaN) for {queries}: {detail}. Means exclude these queries",
+    ),
+    AVERAGED: RemarkKind(
+        UndefinedWarning,
+        "{measure} is undefined (NaN) for {queries}: {detail}. Means and significance tests of "
+        "pt.Experiment include them and are wrong (with correction=, it reports reject True); use "
+        "fairtk.Experiment, or fairtk.drop_undefined(qrels) for queries without useful documents",
+    ),
+    MISSING: RemarkKind(
+        MissingWarning, "{queries} of the qrels are missing from the run; they get the worst value"
+    ),
+    NO_COMMON_QUERY: RemarkKind(
+        UnmatchedWarning, "no query in common with the qrels ({detail}); {queries} are missing"
+    ),
+    NO_JUDGED_DOCUMENT: RemarkKind(
+        UnmatchedWarning,
+        "no retrieved document is judged for {queries} ({detail}); check that both use the same "
+        "docnos",
+    ),
+    SHORT_RANKINGS: RemarkKind(
+        TruncationWarning,
+        "{measure}: rankings are shorter than {detail} documents for {queries}. Exposure over "
+        "fewer documents usually looks more even; retrieve more, or use a smaller cutoff",
+    ),
+    LENGTHS_DIFFER: RemarkKind(
+        TruncationWarning,
+        "{measure}: rankings are shorter than {detail} documents for {queries}, and their lengths "
+        "differ between systems, so their values are not comparable. Exposure over fewer documents "
+        "usually looks more even; retrieve more, or use a smaller cutoff",
+    ),
+    SIZES_DIFFER: RemarkKind(
+        DataWarning,
+        "{measure}: systems have different numbers n of judged or retrieved documents for "
+        "{queries} ({detail}), and so different targets; set n to the number of documents that "
+        "could be retrieved (n=1000, or a column of the qrels), or to 'judged'",
+    ),
+    FEW_GROUPS: RemarkKind(
+        DataWarning,
+        "{measure}: less than half of the documents have a known group for {queries}; see "
+        "groups.coverage(run)",
+    ),
+    UNREACHABLE: RemarkKind(
+        DataWarning, "{measure}: no ranking can reach the best value, because {detail}"
+    ),
+    NEGATIVE_CREDIT: RemarkKind(
+        DataWarning,
+        "{measure}: {count} values of credit are negative and count as 0, for {queries}; use "
+        "negative='refuse' for an error",
+    ),
+    UNDEFINED_CREDIT: RemarkKind(
+        DataWarning,
+        "{measure}: credit is undefined (NaN, or a sum of 0) for {count} rankings, for {queries}. "
+        "Means exclude these rankings",
+    ),
+    NO_CITATIONS: RemarkKind(
+        DataWarning,
+        "{measure} is undefined for {count} answers without citations, for {queries}. Means "
+        "exclude these answers",
+    ),
+    NOT_A_MEAN: RemarkKind(
+        DataWarning,
+        "{measure} is not a mean over queries, so means of its per-query values (pt.Experiment) "
+        "are wrong; use ir_measures.calc_aggregate or fairtk evaluate",
+    ),
+    NOT_BY_GROUP: RemarkKind(None, "without groups: {measure} (for groups, write {detail})"),
+    NO_LABELS: RemarkKind(
+        None,
+        "without labels, n is the number of retrieved documents per query ({detail}), so "
+        "normalized values are not comparable with those with labels",
+    ),
+}
+"""The kinds of remarks by name; `register_kinds` adds those of plugins, ``"plugin:kind"``."""
+
+_LISTED = 20
+"""The number of qids that a remark has."""
+_SYSTEMS = 4
+"""The number of systems that a text names."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a reader of values must know.
+
+    Attributes:
+        kind: a name of `KINDS`.
+        measure: the label of the measure; ``""`` if it concerns all measures.
+        system: the name of the system; ``""`` if it concerns all systems, or the only one.
+        count: the number of things that it concerns: queries, or e.g. documents of them.
+        n_queries: the number of queries that it concerns.
+        qids: the first 20 of these queries.
+        total: the number of measured queries.
+        detail: the varying part of its text, e.g. the reason for undefined values.
+    """
+
+    kind: str
+    measure: str
+    system: str
+    count: int
+    n_queries: int
+    qids: tuple[str, ...]
+    total: int = 0
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The template of its kind, filled in."""
+        return text_of([self])
+
+
+def make_remark(
+    kind: str, measure: str, system: str, numbers: Any, qids: Any, detail: str = ""
+) -> Remark | None:
+    """Return the remark on queries; `None` if it concerns none.
+
+    Args:
+        kind: see `Remark`.
+        measure: see `Remark`.
+        system: see `Remark`.
+        numbers: a mask of the queries, or how many things of each query it concerns; (n_queries,).
+        qids: all measured queries; shape (n_queries,).
+        detail: see `Remark`.
+    """
+    concerned = np.flatnonzero(numbers)
+    if not len(concerned):
+        return None
+    first = tuple(str(qid) for qid in qids[concerned[:_LISTED]])
+    n, total = len(concerned), len(qids)
+    return Remark(kind, measure, system, int(numbers.sum()), n, first, total, detail)
+
+
+def read_remark(record: Mapping[str, Any]) -> Remark:
+    """Return the remark of a JSON object, ``dataclasses.asdict(remark)``."""
+    return Remark(**{**record, "qids": tuple(record["qids"])})
+
+
+def register_kinds(kinds: Mapping[str, RemarkKind], owner: str) -> None:
+    """Add the kinds of remarks that a measure declares.
+
+    Raises:
+        ParameterError: a name has no colon, or belongs to another kind.
+    """
+    for name, kind in kinds.items():
+        if ":" not in name:
+            raise ParameterError(f"{owner}: a kind of remark must be 'plugin:kind', got {name!r}")
+        if KINDS.setdefault(name, kind) != kind:
+            raise ParameterError(f"{owner}: duplicate kind of remark {name!r}; rename it")
+
+
+def text_of(remarks: Sequence[Remark]) -> str:
+    """Return the text of remarks of one kind, measure and detail on several systems."""
+    first = remarks[0]
+    # saved results may have remarks of a plugin that is not installed
+    unknown = RemarkKind(FairtkWarning, "{measure}: " + first.kind + " for {queries} {detail}")
+    return KINDS.get(first.kind, unknown).template.format(
+        measure=first.measure,
+        count=sum(remark.count for remark in remarks),
+        queries=_queries(remarks),
+        detail=first.detail,
+    )
+
+
+def shown_texts(remarks: Iterable[Remark]) -> list[str]:
+    """Return the texts of remarks for captions, without undefined values, which tables count."""
+    return [f"{text_of(group)}." for group in _grouped(remarks) if group[0].kind != UNDEFINED]
+
+
+def _queries(remarks: Sequence[Remark]) -> str:
+    """Return the queries of remarks as text: ``"2 of 20 queries ('q1', 'q2')"``."""
+    parts = []
+    for remark in remarks[:_SYSTEMS]:
+        of = f" of {remark.system}" if remark.system else ""
+        queries = "query" if remark.total == 1 else "queries"
+        parts.append(f"{remark.n_queries} of {remark.total} {queries}{of}")
+    if len(remarks) == 1:
+        return f"{parts[0]} ({format_list(remarks[0].qids)})"
+    if len(remarks) > _SYSTEMS:
+        parts.append(f"queries of {len(remarks) - _SYSTEMS} more systems")
+    return ", ".join(parts)
+
+
+def emit(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
+    """Warn of remarks; those that differ in their systems only are one warning."""
+    for group in _grouped(remarks):
+        kind = KINDS.get(group[0].kind)
+        category = FairtkWarning if kind is None else kind.warning
+        if category is not None:
+            warnings.warn(text_of(group), category, stacklevel=stacklevel + 1)
+
+
+def _grouped(remarks: Iterable[Remark]) -> Iterable[list[Remark]]:
+    together: dict[tuple[str, str, str], list[Remark]] = {}
+    for remark in remarks:
+        together.setdefault((remark.kind, remark.measure, remark.detail), []).append(remark)
+    return together.values()
