@@ -228,12 +228,15 @@ def shown_texts(remarks: Iterable[Remark]) -> list[str]:
 
 def _queries(remarks: Sequence[Remark]) -> str:
     """Return the queries of remarks as text: ``"2 of 20 queries ('q1', 'q2')"``."""
+    same = len({(remark.n_queries, remark.total, remark.qids) for remark in remarks}) == 1
     parts = []
-    for remark in remarks[:_SYSTEMS]:
-        of = f" of {remark.system}" if remark.system else ""
-        queries = "query" if remark.total == 1 else "queries"
-        parts.append(f"{remark.n_queries} of {remark.total} {queries}{of}")
-    if len(remarks) == 1:
+    for remark in remarks[:1] if same else remarks[:_SYSTEMS]:
+        systems = [one.system for one in remarks if one.system] if same else [remark.system]
+        more = f" and {len(systems) - _SYSTEMS} more" if len(systems) > _SYSTEMS else ""
+        of = f" of {', '.join(systems[:_SYSTEMS])}{more}" if any(systems) else ""
+        noun = "query" if remark.total == 1 else "queries"
+        parts.append(f"{remark.n_queries} of {remark.total} {noun}{of}")
+    if same:
         return f"{parts[0]} ({format_list(remarks[0].qids)})"
     if len(remarks) > _SYSTEMS:
         parts.append(f"queries of {len(remarks) - _SYSTEMS} more systems")

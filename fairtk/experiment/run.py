@@ -7,7 +7,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -51,7 +51,7 @@ from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
-from fairtk.remarks import emit
+from fairtk.remarks import MISSING, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -320,6 +320,14 @@ def _results(
         lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
         engine.store,
     )
+    # a failed query is reported as such, not as missing
+    n_failed = failures.groupby("system").size()
+    counted = [
+        remark
+        for remark in values.remarks
+        if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
+    ]
+    values = replace(values, remarks=tuple(counted))
     emit(values.remarks, 4)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]

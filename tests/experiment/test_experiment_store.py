@@ -20,8 +20,8 @@ import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.store import FILE
-from fairtk.experiment.values import evaluate_run
 from fairtk.llm import Chat, Ledger, LocalChat, Message
+from fairtk.measures.evaluator import Evaluator
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
@@ -84,7 +84,7 @@ def test_a_store_needs_identities_and_a_run_without_one_does_not(data, tmp_path)
     import pyterrier as pt
 
     topics, qrels = data
-    pipeline = Retriever() >> pt.apply.generic(lambda frame: frame.head(30))
+    pipeline = Retriever() >> pt.apply.generic(lambda frame: frame[frame["rank"] < 3])
     fairtk.Experiment([pipeline], topics, qrels, [nDCG @ 3])
     with pytest.raises(IdentityError):
         fairtk.Experiment([pipeline], topics, qrels, [nDCG @ 3], save_dir=tmp_path)
@@ -152,14 +152,14 @@ def test_dry_run_tells_and_does_nothing(data, tmp_path):
 def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
     topics, qrels = data
     without = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
-    found = []
+    found, evaluate = [], Evaluator.evaluate
     for labels in (without, without, qrels):
         calls = []
         with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             patch.setattr(
-                "fairtk.experiment.values.evaluate_run",
-                lambda *a, to=calls: to.append(1) or evaluate_run(*a),
+                "fairtk.measures.evaluator.Evaluator.evaluate",
+                lambda *a, to=calls: to.append(1) or evaluate(*a),
             )
             results = fairtk.Experiment(
                 {"a": system(), "b": system(alpha=2)}, topics, labels, [EE_R @ 3], save_dir=tmp_path
@@ -167,8 +167,7 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
         found.append((len(calls), [str(w.message) for w in records], tables(results)))
     (first, said, values), (again, said_again, same), (other, nothing, _) = found
     assert (first, again, other) == (2, 0, 2)
-    assert len(said) == 2
-    assert "q2" in said[0]
+    assert len(said) == 1 and "1 of 12 queries of a, b ('q2')" in said[0]
     assert said_again == said
     assert not nothing
     assert same == values

@@ -119,7 +119,7 @@ def test_undefined_and_missing(gender):
     pattern = (
         r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'.*pt\.Experiment"
     )
-    with pytest.warns(UndefinedWarning, match=pattern) as records:
+    with pytest.warns(UndefinedWarning, match=pattern):
         found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
@@ -132,7 +132,7 @@ def test_undefined_and_missing(gender):
     texts = {w.category: str(w.message) for w in caught}
     assert "no document with a group in the ranking" in texts[UndefinedWarning]
     assert (
-        "less than half of the documents have a known group in 1 of 1 queries" in texts[DataWarning]
+        "less than half of the documents have a known group for 1 of 1 query" in texts[DataWarning]
     )
 
 

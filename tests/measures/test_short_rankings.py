@@ -88,9 +88,7 @@ def test_one_warning_per_measure_and_call_of_all_systems(tmp_path):
     results, texts = heard(
         lambda: fairtk.Experiment(runs, qrels=QRELS, measures=["EE_D@5", "EE_R@5"])
     )
-    assert len(texts) == 2 and all(
-        "2 of 2 queries of cut, 2 of 2 queries of one" in text for text in texts
-    )
+    assert len(texts) == 2 and all("2 of 2 queries of cut, one" in text for text in texts)
     assert {(r.kind, r.measure, r.system, r.count) for r in results.remarks} == {
         (LENGTHS_DIFFER, measure, system, 2)
         for measure in ("EE_D@5", "EE_R@5")
