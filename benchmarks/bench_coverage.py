@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 from fairtk_papers.fair_rag.figures import correlation
+from sizes import scale
 
 from fairtk.credit.amortized import drawn_weights, percentiles
 from fairtk.statistics import curve_values, paired_test
@@ -46,7 +47,7 @@ LAWS: dict[str, tuple[Law, float]] = {  # and the true mean
 }
 
 
-def pseudomedian(law: Law, draws: int = 4_000_000) -> float:
+def pseudomedian(law: Law, draws: int = scale(4_000_000, 4_000)) -> float:
     """Return the median of the mean of two independent differences other than 0."""
     rng = np.random.default_rng(1)
     values = law(rng, (2, draws))
@@ -116,7 +117,10 @@ def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]
         result["correlation"] = correlation(wide, "x", "y", resamples, seed)
         return result
 
-    truth = {k: v[0] for k, v in intervals(*draw(np.random.default_rng(0), 200_000), 2, 0).items()}
+    truth = {
+        k: v[0]
+        for k, v in intervals(*draw(np.random.default_rng(0), scale(200_000, 200)), 2, 0).items()
+    }
     for n in SIZES:
         rng = np.random.default_rng(n)
         values = [intervals(*draw(rng, n), resamples, seed) for seed in range(runs)]
@@ -135,9 +139,9 @@ def decimals(value: float, digits: int) -> str:
 def main() -> None:
     """Simulate and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--curves", type=int, default=500, help="runs of curves")
-    parser.add_argument("--resamples", type=int, default=1999)
+    parser.add_argument("--runs", type=int, default=scale(2000, 3))
+    parser.add_argument("--curves", type=int, default=scale(500, 2), help="runs of curves")
+    parser.add_argument("--resamples", type=int, default=scale(1999, 39))
     options = parser.parse_args()
     print("| interval | distribution | n = 10 | n = 30 | n = 100 | ", end="")
     print("no interval (n = 10, 30, 100) | ", end="")

@@ -26,7 +26,6 @@ from fairtk.errors import (
     PluginError,
     did_you_mean,
 )
-from fairtk.plugins.streams import to_stderr
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
@@ -37,9 +36,8 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 def load_target(target: str) -> Any:
-    """Import ``"package.module:attribute"`` and return the attribute; prints go to stderr."""
-    with to_stderr():
-        return pkgutil.resolve_name(target)
+    """Import ``"package.module:attribute"`` and return the attribute."""
+    return pkgutil.resolve_name(target)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ from fairtk_baselines.dlf.models import (
 from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
 from fairtk_baselines.vectors import NORMALIZATIONS, fused, normalized, ranked
 
+__all__ = ["DLF"]
+
 NAME = "DLF"
 RELEVANCE = "dlf_relevance"
 FAIRNESS = "dlf_fairness"
