@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes",
         nargs="+",
-        default=scale(["10x2000", "100x2000", "1000x200"], ["3x2"]),
+        default=scale(["10x2000", "100x2000", "1000x200"], ["10x3"]),
         help="samples x reps",
     )
     parser.add_argument("--methods", type=int, default=0, metavar="REPETITIONS")

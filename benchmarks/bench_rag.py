@@ -79,7 +79,7 @@ def in_batches(loop: OneAtATime, rows: list[list[int]], size: int) -> list[Any]:
     found = []
     with torch.inference_mode():
         for start in range(0, len(rows), size):
-            ids, mask = map(torch.from_numpy, padded(rows[start : start + size], 0, left=False))
+            ids, mask = padded(rows[start : start + size], 0, left=False, device="cpu")
             found += loop.model.generate(input_ids=ids, attention_mask=mask, **loop.settings)
     return found
 

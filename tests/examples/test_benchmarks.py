@@ -1,4 +1,4 @@
-"""Each script in `benchmarks` runs as documented, at a tiny size; nothing imports from the tests."""
+"""Each script in `benchmarks` runs at a tiny size; nothing imports from the tests."""
 
 import ast
 import os
@@ -43,7 +43,7 @@ def test_a_tiny_run(script, tmp_path):
 
 
 def imported(text):
-    """Return the modules that code imports, and the parts of the paths that it names."""
+    """Yield the modules that code imports."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
