@@ -97,7 +97,7 @@ def entries() -> dict[str, str]:
 
 
 def read_package_file(package: str, name: str) -> str:
-    """Return the text of a file in the folder of an imported package; ``""`` if there is none.
+    """Return the text of a file in the folder of an imported package; ``""`` without the file.
 
     Scripts, notebooks and modules made at run time have no folder.
     """

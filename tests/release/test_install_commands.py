@@ -43,10 +43,10 @@ def test_projects():
 
 @pytest.mark.parametrize("page, arguments", [*commands()])
 def test_fairtk_comes_first_and_all_are_alike(page, arguments):
-    found = projects(arguments)
-    assert all((ROOT / name / "setup.cfg").is_file() for name, _ in found)
-    assert len({editable for _, editable in found}) == 1
-    names = [name for name, _ in found]
+    folders = projects(arguments)
+    assert all((ROOT / name / "setup.cfg").is_file() for name, _ in folders)
+    assert len({editable for _, editable in folders}) == 1
+    names = [name for name, _ in folders]
     # a plugin alone is for an environment that has fairtk
     assert names[0] == "." or len(names) == 1
 
