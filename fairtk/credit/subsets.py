@@ -34,6 +34,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
+from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
@@ -205,8 +206,10 @@ def from_answers(
     start = run.ranking_start[:-1]
     frame = answers.take(run.order)
     first = frame.iloc[start]
-    query, mask = run.ranking_query, first[SUBSET].to_numpy(dtype=np.int64)
-    source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
+    query = run.ranking_query
+    mask = check_numbers(answers[SUBSET], SUBSET, run.refuse, NUMBERS[SAMPLE])[run.order][start]
+    source = check_numbers(answers[SOURCE_SAMPLE], SOURCE_SAMPLE, run.refuse, NUMBERS[SAMPLE])
+    source = source[run.order][start]
     utility = get(utility) if isinstance(utility, str) else utility
     value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices

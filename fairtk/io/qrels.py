@@ -15,7 +15,17 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require_columns
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    SAMPLE,
+    Qrels,
+    Run,
+    require_columns,
+)
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
@@ -171,10 +181,11 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             TSV; ``.gz`` compresses text.
 
     Raises:
-        ColumnError: ``qid`` or ``qanswer`` is missing.
+        ColumnError: ``qid`` or ``qanswer`` is missing, or ``sample`` is not an integer.
         InputError: a ranking has two different answers.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
+    _ = Run(frame, "write_answers").samples  # checks them
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     distinct = frame[[*keys, QANSWER]].drop_duplicates()
     twice = distinct[distinct.duplicated(keys)]
@@ -197,8 +208,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         where: the name of the answers, for messages.
 
     Raises:
+        ColumnError: ``sample`` is not an integer.
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
+    for frame in (run, answers):
+        _ = Run(frame, where).samples  # checks them
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:

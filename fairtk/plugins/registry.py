@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
+from fairtk import checks
 from fairtk.errors import (
     DuplicateError,
     InputError,
@@ -407,6 +408,19 @@ def refuse_other_than_text(
             raise ParameterError(f"{what}: {option} must be text, got {value!r}")
 
 
+def refuse_missing_options(
+    what: str, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
+) -> None:
+    """Raise for None, NaN, infinity or an empty string, if the declaration does not allow it."""
+    for option, value in options.items():
+        parameter = parameters.get(option)
+        if parameter is None:
+            continue
+        is_text = isinstance(value, str) and isinstance(parameter.default, str)
+        if not is_text and not (value is None and "None" in str(parameter.annotation)):
+            checks.refuse_missing(option, value, what, parameter.default)
+
+
 def parse_browsing_model(text: str) -> BrowsingModel:
     """Return the browsing model of a string such as ``"RBP(p=0.8)"``."""
     model: BrowsingModel = _read(text, browsing_models)
@@ -458,6 +472,7 @@ def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None
     name, options = parse_call(text, registry.kind)
     kind = registry.get(name)
     parameters = refuse_unknown_options(name, kind, options)
+    refuse_missing_options(name, parameters, options)
     given = {k: v for k, v in (settings or {}).items() if k in parameters} | options
     for parameter in parameters.values():
         is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
