@@ -201,15 +201,17 @@ def from_answers(
     checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
     require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
-    for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
+    numbers = {
+        column: check_numbers(answers[column], column, run.refuse, NUMBERS[SAMPLE])
+        for column in (SOURCE_SAMPLE, SUBSET)
+    }
+    for column in (QANSWER, *numbers):
         one_per_ranking(run, column)
     start = run.ranking_start[:-1]
     frame = answers.take(run.order)
     first = frame.iloc[start]
     query = run.ranking_query
-    mask = check_numbers(answers[SUBSET], SUBSET, run.refuse, NUMBERS[SAMPLE])[run.order][start]
-    source = check_numbers(answers[SOURCE_SAMPLE], SOURCE_SAMPLE, run.refuse, NUMBERS[SAMPLE])
-    source = source[run.order][start]
+    source, mask = (numbers[c][run.order][start] for c in (SOURCE_SAMPLE, SUBSET))
     utility = get(utility) if isinstance(utility, str) else utility
     value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices

@@ -23,12 +23,12 @@ from fairtk.frames import (
     QID,
     SAMPLE,
     Qrels,
-    Run,
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
+from fairtk.frames.schema import check_samples
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
@@ -185,7 +185,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         InputError: a ranking has two different answers.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
-    _ = Run(frame, "write_answers").samples  # checks them
+    check_samples(frame, "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     distinct = frame[[*keys, QANSWER]].drop_duplicates()
     twice = distinct[distinct.duplicated(keys)]
@@ -211,8 +211,8 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         ColumnError: ``sample`` is not an integer.
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
-    for frame in (run, answers):
-        _ = Run(frame, where).samples  # checks them
+    check_samples(run, f"{where} (run)")
+    check_samples(answers, where)
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:

@@ -26,7 +26,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
-from fairtk.frames.schema import check_order, short_repr
+from fairtk.frames.schema import check_order, check_samples, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
@@ -280,6 +280,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     """
     coded = Run(run, "write_run")
     if is_parquet_name(path):
+        check_samples(run, "write_run")
         write_parquet(run, path)
         return
     remedy = "; write Parquet instead"
