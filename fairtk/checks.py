@@ -163,7 +163,7 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
     Raises:
         NotFoundError: the name is unknown.
     """
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise NotFoundError(kind, name, names)
     return str(name)
 

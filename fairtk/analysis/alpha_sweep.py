@@ -378,6 +378,8 @@ def frontier(
     """
     checks.open_interval("confidence", confidence, "frontier")
     checks.integer("resamples", resamples, "frontier")
+    checks.integer("seed", seed, "frontier", least=0)
+    checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
