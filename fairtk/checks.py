@@ -26,6 +26,7 @@ __all__ = [
     "share",
     "integer",
     "refuse_missing",
+    "text",
 ]
 
 
@@ -130,6 +131,17 @@ def boolean(name: str, value: Any, where: str = "") -> bool:
     """
     if not isinstance(value, bool):
         raise _error(name, value, where, "be True or False")
+    return value
+
+
+def text(name: str, value: Any, where: str = "") -> str:
+    """Return a setting that is a string and not empty.
+
+    Raises:
+        ParameterError: the value is not a string, or is empty.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise _error(name, value, where, "be a string that is not empty")
     return value
 
 

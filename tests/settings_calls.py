@@ -1,10 +1,15 @@
 """Valid calls of the public classes and functions with settings; tests change one setting each."""
 
+import tempfile
 from functools import cache
+from pathlib import Path
+
+import numpy as np
 
 import fairtk
-from fairtk import EU, FairSampler, Groups, Target, credit, statistics, transformers
-from fairtk.experiment import folds
+from fairtk import EU, FairSampler, Groups, Target, credit, io, llm, statistics, transformers
+from fairtk.experiment import ProcessExecutor, folds
+from fairtk.groups import js_divergence, kl_divergence, log_base
 from fairtk.testing import toy_answers, toy_groups, toy_qrels, toy_run, toy_samples, toy_topics
 
 
@@ -33,6 +38,8 @@ def calls():
     answered = drawn(run).assign(qanswer="bread")
     source = pt.Transformer.from_df(run)
     pairs = {"x": [0.1, 0.5, 0.7, 0.3], "y": [0.2, 0.1, 0.4, 0.4]}
+    folder = Path(tempfile.mkdtemp())
+    shares = np.array([[0.5, 0.5]])
     data = {"qrels": qrels, "run": run}
     return {
         "FairSampler": (fairtk.FairSampler, {}),
@@ -86,6 +93,29 @@ def calls():
             },
         ),
         "QueryRefiner": (fairtk.QueryRefiner, {"llm": chat}),
+        "FlanT5": (fairtk.FlanT5, {}),
+        "ContrieverScorer": (fairtk.ContrieverScorer, {}),
+        "SpladeScorer": (fairtk.SpladeScorer, {}),
+        "HuggingFaceSeq2Seq": (llm.HuggingFaceSeq2Seq, {"model": "t5"}),
+        "HuggingFaceCausal": (llm.HuggingFaceCausal, {"model": "gpt2"}),
+        "OpenAICompatible": (llm.OpenAICompatible, {"model": "m", "base_url": "http://x"}),
+        "CallableBackend": (llm.CallableBackend, {"function": chat}),
+        "LocalChat": (llm.LocalChat, {"backend": Echo()}),
+        "KeywordRefiner": (llm.KeywordRefiner, {}),
+        "Ledger": (llm.Ledger, {"path": folder / "ledger.sqlite"}),
+        "write_run": (io.write_run, {"run": run, "path": folder / "a.run"}),
+        "from_answers": (
+            credit.from_answers,
+            {
+                "answers": credit.Subsets("one-out", cutoff=2)(run).assign(qanswer="bread"),
+                **{"utility": "f1", "gold": qrels},
+            },
+        ),
+        "ProcessExecutor": (ProcessExecutor, {}),
+        "identified": (fairtk.identified, {"transformer": source, "name": "mine"}),
+        "kl_divergence": (kl_divergence, {"p": shares, "q": shares}),
+        "js_divergence": (js_divergence, {"p": shares, "q": shares}),
+        "log_base": (log_base, {"base": 2}),
         "mean_intervals": (statistics.mean_intervals, {"values": [[0.1, 0.5, 0.7]]}),
         "paired_test": (statistics.paired_test, {**pairs, "test": "randomization"}),
         "curve_values": (

@@ -198,7 +198,7 @@ def from_answers(
             the utility fails (names qid and sample).
     """
     where = "from_answers"
-    checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
+    checks.choice("method", "shapley" if method is None else method, ("shapley", "one-out"), where)
     require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
     numbers = {

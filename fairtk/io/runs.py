@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, warn
+from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
@@ -279,6 +279,8 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
             has white space.
     """
     coded = Run(run, "write_run")
+    if not isinstance(tag, str):
+        raise ParameterError(f"write_run: tag must be a string, got {tag!r}")
     if is_parquet_name(path):
         check_samples(run, "write_run")
         write_parquet(run, path)

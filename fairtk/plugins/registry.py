@@ -347,6 +347,8 @@ def register_groups(groups: Groups, name: str | None = None) -> str:
     Raises:
         DuplicateError: other groups have the name.
     """
+    if name is not None:
+        checks.text("name", name, "register_groups")
     return GROUPS.register(groups, name or groups.name)
 
 
@@ -360,6 +362,7 @@ def register_target(target: Target, name: str) -> str:
     """
     from fairtk.groups.distances import TARGET_WORDS
 
+    checks.text("name", name, "register_target")
     if name in TARGET_WORDS:
         raise ParameterError(f"the name {name!r} is reserved; choose another name")
     return TARGETS.register(target, name)
