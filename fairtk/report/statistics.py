@@ -445,7 +445,7 @@ def non_inferiority_test(
         NotFoundError: the direction is unknown.
         InputError: the shapes differ, or a value is infinite or not a number.
     """
-    checks.choice("better", better, BETTER)
+    checks.known("direction `better`", better, BETTER)
     margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
     return _with_p(margin_test, not_below if better == "higher" else not_above)
 
