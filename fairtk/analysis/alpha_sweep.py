@@ -31,6 +31,7 @@ from fairtk.experiment.evaluate_runs import (
 from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
+from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report.curves import area_under
@@ -377,6 +378,8 @@ def frontier(
     """
     checks.open_interval("confidence", confidence, "frontier")
     checks.integer("resamples", resamples, "frontier")
+    checks.integer("seed", seed, "frontier", least=0)
+    checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
@@ -463,6 +466,7 @@ def _exact(
 
 def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
     """Return the estimate that compares with exact values, if a query has samples for it."""
+    check_samples(run, "frontier")
     plain = "estimator" in measure.SUPPORTED_PARAMS and "estimator" not in measure.params
     several = run.groupby(QID)[SAMPLE].nunique().min() > 1
     return measure(estimator="unbiased") if plain and several else measure

@@ -352,6 +352,7 @@ def order_audit(
     """
     where = "order_audit"
     n = checks.integer("n", n, where, 2)
+    checks.cutoff(cutoff, where)
     resamples = checks.integer("resamples", resamples, where, 2)
     confidence = checks.open_interval("confidence", confidence, where)
     if measure is not None and qrels is None:

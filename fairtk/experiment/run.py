@@ -254,9 +254,11 @@ def _prepare(
     pipelines = {name: system for name, system in by_name.items() if name not in frames}
     order = list(by_name)
     chosen = _baseline(baseline, order)
-    for name, value in (("threads", threads), ("batch_size", batch_size)):
+    for name, value in (("threads", threads), ("batch_size", batch_size), ("workers", workers)):
         if value is not None:
             checks.integer(name, value, "Experiment")
+    for name, value in (("filter_by_qrels", filter_by_qrels), ("fail_fast", fail_fast)):
+        checks.boolean(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
         qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:

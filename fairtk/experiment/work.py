@@ -35,7 +35,8 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
-from fairtk.frames import QID, IntArray, identity_name
+from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
+from fairtk.frames.schema import check_samples
 from fairtk.interpreters import cores
 from fairtk.llm import DeferredError, LLMError, NoAnswerError, OfflineError, PromptLengthError
 from fairtk.llm.backends import texts
@@ -368,6 +369,8 @@ def _ordered(
         raise ColumnError(
             f"{name} must return a frame with the column {QID!r}, got {columns_or_type}"
         )
+    if DOCNO in frame.columns or QANSWER in frame.columns:
+        check_samples(frame, f"the output of {name}")
     index = _query_indices(frame, qids)
     if (index < 0).any():
         unknown = frame[QID].iloc[int(np.argmin(index))]

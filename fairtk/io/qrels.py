@@ -15,10 +15,20 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require_columns
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    SAMPLE,
+    Qrels,
+    require_columns,
+)
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
+from fairtk.frames.schema import check_samples
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
@@ -171,10 +181,11 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             TSV; ``.gz`` compresses text.
 
     Raises:
-        ColumnError: ``qid`` or ``qanswer`` is missing.
+        ColumnError: ``qid`` or ``qanswer`` is missing, or ``sample`` is not an integer.
         InputError: a ranking has two different answers.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
+    check_samples(frame, "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     distinct = frame[[*keys, QANSWER]].drop_duplicates()
     twice = distinct[distinct.duplicated(keys)]
@@ -197,8 +208,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         where: the name of the answers, for messages.
 
     Raises:
+        ColumnError: ``sample`` is not an integer.
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
+    check_samples(run, f"{where} (run)")
+    check_samples(answers, where)
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:

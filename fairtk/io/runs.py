@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, warn
+from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
-from fairtk.frames.schema import check_order, short_repr
+from fairtk.frames.schema import check_order, check_samples, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
@@ -163,7 +163,6 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
 def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Return the same as `read_run`, with categorical ids."""
-    checks.known("order", order, get_args(Order))
     frame = run_of(run_rows(path), order)
     if frame.empty:
         warn(f"{path}: no rows", stacklevel=2)
@@ -186,6 +185,7 @@ def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None)
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
     """Return the run of a file, see `read_run`; anything else unchanged."""
+    checks.known("order", order, get_args(Order))
     return coded_run(run, order) if isinstance(run, str | PathLike) else run
 
 
@@ -279,7 +279,10 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
             has white space.
     """
     coded = Run(run, "write_run")
+    if not isinstance(tag, str):
+        raise ParameterError(f"write_run: tag must be a string, got {tag!r}")
     if is_parquet_name(path):
+        check_samples(run, "write_run")
         write_parquet(run, path)
         return
     remedy = "; write Parquet instead"

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -63,7 +64,12 @@ class HuggingFaceModel:
     def __post_init__(self) -> None:
         where = type(self).__name__
         loading.require_packages(where)
-        self.model, self.device = str(self.model), str(self.device)
+        is_path = isinstance(self.model, PathLike)
+        self.model = checks.text("model", fspath(self.model) if is_path else self.model, where)
+        is_device = type(self.device).__name__ == "device"  # a torch.device, without importing it
+        self.device = checks.text("device", str(self.device) if is_device else self.device, where)
+        if self.revision is not None:
+            checks.text("revision", self.revision, where)
         checks.choice("dtype", self.dtype, DTYPES, where)
         for name in self.COUNTS:
             value = getattr(self, name)

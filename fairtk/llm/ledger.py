@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.io.atomic import real_path
 from fairtk.llm.budget import (
@@ -94,8 +95,8 @@ class Ledger:
         prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
     ) -> None:
-        self.offline = bool(offline)
-        self.retry_unusable = bool(retry_unusable)
+        self.offline = checks.boolean("offline", offline, "Ledger")
+        self.retry_unusable = checks.boolean("retry_unusable", retry_unusable, "Ledger")
         self.budget = Budget(max_calls, max_cost, Prices(prices))
         self.since = now() if retry_unusable else ""
         self._open(path)

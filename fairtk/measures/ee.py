@@ -60,6 +60,7 @@ PARAMETERS: dict[str, Param] = {
     "graded": Param(bool, default=True, desc="False: all useful labels count equally"),
     "rel": Param(
         (int, float),
+        default=None,
         desc="smallest label of a useful document (default: any above 0)",
         check=checks.positive,
     ),

@@ -111,6 +111,8 @@ def curve_values(
         ParameterError: `span`, `confidence` or `resamples` is out of range.
     """
     check_drawing(confidence, resamples)
+    checks.integer("seed", seed, least=0)
+    checks.boolean("increasing", increasing)
     if not span[0] < span[1]:
         raise ParameterError(f"`span` must be increasing, got {span!r}")
     points = _Points(x, y, span, increasing)
@@ -322,6 +324,7 @@ def power_of_test(
     from scipy.stats import nct, norm, t
 
     checks.open_interval("significance", significance)
+    checks.number("difference", difference, least=-math.inf, rule="be a finite number")
     checks.positive("deviation", deviation)
     size = np.asarray(n, dtype=np.float64)
     checks.number("n", float(size.min()) if size.size else 2, least=2)
@@ -352,10 +355,9 @@ def queries_needed(
     """
     for name, value in (("power", power), ("significance", significance)):
         checks.open_interval(name, value)
-    if not (math.isfinite(difference) and difference != 0):
-        raise ParameterError(
-            f"`difference` must be a finite number other than 0, got {difference!r}"
-        )
+    rule = "be a finite number other than 0"
+    if checks.number("difference", difference, least=-math.inf, rule=rule) == 0:
+        raise ParameterError(f"difference must {rule}, got {difference!r}")
     checks.number("deviation", deviation)
     if deviation == 0:
         return 2

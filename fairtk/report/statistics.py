@@ -229,6 +229,7 @@ def paired_test(
     """
     name = checks.known("test", test, TESTS)
     check_drawing(confidence, resamples)
+    checks.integer("seed", seed, least=0)
     differences = pair_differences(x, y)
     n, n_zeros = len(differences), int((differences == 0).sum())
     mean = float(differences.mean()) if n else math.nan
@@ -444,7 +445,7 @@ def non_inferiority_test(
         NotFoundError: the direction is unknown.
         InputError: the shapes differ, or a value is infinite or not a number.
     """
-    checks.known("direction", better, BETTER)
+    checks.known("direction `better`", better, BETTER)
     margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
     return _with_p(margin_test, not_below if better == "higher" else not_above)
 
@@ -530,7 +531,7 @@ def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArra
         NotFoundError: the method is unknown.
         InputError: a p-value is not in [0, 1].
     """
-    name = checks.known("correction", "none" if method is None else method, CORRECTIONS)
+    name = checks.known("correction method", "none" if method is None else method, CORRECTIONS)
     family = numbers(p, "p-values", ndim=1)
     defined = ~np.isnan(family)
     p_values = family[defined]

@@ -288,6 +288,7 @@ rRD = NormalizedRatioDifference()  # noqa: N816 - the paper's name
 
 SHARE = Param(
     (int, float),
+    default=None,
     desc="the minimum share p of protected documents; default: that of the target, or else of all "
     "documents with groups",
     check=checks.open_interval,
