@@ -156,6 +156,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             lowest, highest = jensen_shannon_bounds(exposure, free, masses, labeled, self["base"])
             fairness = 1.0 - (lowest if unlabeled == "best" else highest)
         else:
+            exposure = target.drop_unknown(exposure, qids[row_query])
             fairness = 1.0 - js_divergence(exposure, masses, self["base"])
         value = np.where(judged.present, average(row_query, fairness, len(qids)), self.MISSING)
         no_value = np.isnan(value)

@@ -186,7 +186,12 @@ class ExpectedExposure(FairMeasure):
         if self["useful_only"]:
             rows = rows.weighted(rows.weight * (self.grades(judged.pair_label) > 0)[rows.level])
         memberships = self["groups"].memberships(judged.docnos, "drop")
-        return group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        exposure = group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        target = self.target
+        if target is None:
+            return exposure
+        qids = judged.qids[judged.ranking_query]
+        return target.drop_unknown(exposure, qids)  # type: ignore[no-any-return]
 
     def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""

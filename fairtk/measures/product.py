@@ -89,6 +89,3 @@ def _direction(factors: list[Any]) -> str:
 
 
 Product = MeasureProduct()
-
-
-Product = MeasureProduct()
