@@ -490,8 +490,8 @@ Distributions = SparseRows | FactoredRows
 def has_unknown(space: LevelSpace, rows: Distributions) -> BoolArray:
     """Return whether each row has weight on a level with an unknown attribute; (n_rows,)."""
     if isinstance(rows, FactoredRows) and rows.is_product:
-        unknown = zip(rows.shares, space.unknown, strict=True)
-        has = any(index >= 0 and share[index] > 0 for share, index in unknown)
+        pairs = zip(rows.shares, space.unknown, strict=True)
+        has = any(index >= 0 and share[index] > 0 for share, index in pairs)
         return np.full(rows.n_rows, has)
     # of a target with backgrounds, all unknown levels with weight are stored
     stored = rows.stored if isinstance(rows, FactoredRows) else rows

@@ -302,9 +302,9 @@ def from_trec_fair(
             ``title_keywords``.
         keywords: a file with keywords, for topics without keywords.
         target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``,
-            ``"uniform+unknown"``, shares by group, a file, or a `fairtk.Target`. Each adds an attribute to the study, such as
-            ``"gender (relevance)"``, ``"gender (uniform)"``, ``"gender (shares)"`` or ``"gender
-            (FILE STEM)"``.
+            ``"uniform+unknown"``, shares by group, a file, or a `fairtk.Target`. Each adds an
+            attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
+            ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
     Raises:
         NotFoundError: a dimension, split or field is unknown.
