@@ -64,7 +64,7 @@ PARAMETERS: dict[str, Param] = {
         check=checks.positive,
     ),
     "groups": GROUPS,
-    "target": TARGET,
+    "target": TARGET,  # without a share for the unknown level, unknown documents are left out
     "useful_only": Param(
         bool,
         default=True,
@@ -320,7 +320,7 @@ class ExpectedExposureDisparity(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_D"
-    output_version = 1
+    output_version = 2
     NAME = "EE_D"
     PRETTY_NAME = "Expected exposure disparity"
     BETTER = "lower"
@@ -378,7 +378,7 @@ class ExpectedExposureLoss(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_L"
-    output_version = 1
+    output_version = 2
     NAME = "EE_L"
     PRETTY_NAME = "Expected exposure loss"
     BETTER = "lower"

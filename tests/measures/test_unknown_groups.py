@@ -111,8 +111,8 @@ def test_without_a_share_unknown_is_like_no_row(name, options, crossed):
     split = options.get("unlabeled") in ("drop", "unknown", "group")
     groups, without = (groups_of(crossed, 1, rows, split) for rows in (True, False))
     for target in targets_without_unknown(groups):
-        cut = measure(target=target, **options) @ 8
-        found = [cut(groups=g).calc(LABELS, RUN).per_query for g in (groups, without)]
+        both = [measure(groups=g, target=target, **options) @ 8 for g in (groups, without)]
+        found = [cut.calc(LABELS, RUN).per_query for cut in both]
         values = [[entry.value for entry in entries] for entries in found]
         assert values[0] == pytest.approx(values[1], nan_ok=True), target
 
