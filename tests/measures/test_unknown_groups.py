@@ -56,7 +56,8 @@ def targets_without_unknown(groups):
     """Return targets of several constructors that give the unknown level no share."""
     shares = {name: {n: i for i, n in enumerate(NAMED[name])} for name in groups.space.names}
     whole = [d for d in DOCS if groups.unknown_shares(np.array([d], dtype=object))[0] == 0]
-    labels = pd.DataFrame({"qid": "q", "docno": whole, "label": 1})
+    labels = pd.DataFrame({"docno": whole, "label": 1})
+    labels = pd.concat([labels.assign(qid=qid) for qid in ("q", "r")])
     return [
         Target.uniform(groups),
         Target.population(shares if groups.space.crossed else shares["gender"], groups),
