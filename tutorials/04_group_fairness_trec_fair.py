@@ -56,7 +56,7 @@ import pyterrier as pt
 from ir_measures import nDCG
 
 import fairtk
-from fairtk import AWRF, BM25Scorer, E, EE_L, FairSampler, Groups, Target
+from fairtk import AWRF, EE_L, BM25Scorer, E, FairSampler, Groups, Target
 from fairtk.datasets import trec_fair
 from fairtk.demo.invented_people import write_invented_folder
 from fairtk.demo.study import shell
@@ -240,8 +240,8 @@ assert (table["AWRF gender"] > crossed).all()
 # %% [markdown]
 # ## Task 2: rankings for editors
 #
-# In Task 2, a topic has several rankings, and the score is EE-L: the squared distance of the groups'
-# expected exposure from a target that puts articles in need of work first. Lower is closer.
+# In Task 2, a topic has several rankings, and the score is EE-L: the squared distance of the
+# groups' expected exposure from a target that puts articles in need of work first. Lower is closer.
 
 # %%
 editors = trec_fair.targets(FOLDER, "gender", task=2)

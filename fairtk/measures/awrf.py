@@ -34,9 +34,11 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     As in the track, documents without a row in the groups are left out, and the others keep their
     ranks; see ``unlabeled`` for other rules. Documents of the unknown level are left out, too, if
-    the query's target gives it no share; otherwise it is a group like any other. On a sampled run, exposure is averaged over samples
-    before the comparison. With ``amortize=False``, each sample is compared and the values are
-    averaged, so samples do not compensate for each other.
+    the query's target gives it no share; otherwise it is a group like any other.
+
+    On a sampled run, exposure is averaged over samples before the comparison. With
+    ``amortize=False``, each sample is compared and the values are averaged, so samples do not
+    compensate for each other.
 
     A query without a target, or without a labeled document in its rankings (with
     ``amortize=False``: in one of them), is undefined (NaN). A query missing from the run gets 0.

@@ -107,19 +107,27 @@ def test_crossed_dimensions_come_in_the_order_asked_for(folder):
 def test_targets_of_task_1(folder):
     # topic 9: pages 7 (female), 12 (male and NB), 101 (NB); 999 has no metadata: 1/4, 1/4, 1/2;
     # half of that and half of the background
-    target = trec_fair.targets(folder, "gender", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    target = (
+        trec_fair.targets(folder, "gender", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    )
     assert target["9", "female"] == pytest.approx(0.5 / 4 + 0.495 / 2)
     assert target["9", "male"] == pytest.approx(0.5 / 4 + 0.495 / 2)
     assert target["9", "NB"] == pytest.approx(0.5 / 2 + 0.01 / 2)
     assert target["4"].to_dict() == {"@UNKNOWN": 1.0}
     # topic 4, regions: page 30 is 2/3 Oceania, 1/3 Caribbean, page 55 unknown
     world = background("trec-2022-world-population")
-    region = trec_fair.targets(folder, "sub-geo", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    region = (
+        trec_fair.targets(folder, "sub-geo", task=1)
+        .to_frame()
+        .set_index(["qid", "group"])["weight"]
+    )
     assert region["4", "@UNKNOWN"] == pytest.approx(0.5)
     assert region["4", "Oceania"] == pytest.approx(0.5 / 3 + 0.25 * world["Oceania"])
     assert region["4", "Eastern Asia"] == pytest.approx(0.25 * world["Eastern Asia"])
     # no background: the relevant pages as they are
-    occupation = trec_fair.targets(folder, "occ", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    occupation = (
+        trec_fair.targets(folder, "occ", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    )
     assert occupation["9"].to_dict() == pytest.approx(
         {"@UNKNOWN": 1 / 3, "writer": 0.5, "artist": 1 / 6}
     )
