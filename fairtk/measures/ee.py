@@ -65,7 +65,7 @@ PARAMETERS: dict[str, Param] = {
         check=checks.positive,
     ),
     "groups": GROUPS,
-    "target": TARGET,
+    "target": TARGET,  # without a share for the unknown level, unknown documents are left out
     "useful_only": Param(
         bool,
         default=True,
@@ -187,7 +187,12 @@ class ExpectedExposure(FairMeasure):
         if self["useful_only"]:
             rows = rows.weighted(rows.weight * (self.grades(judged.pair_label) > 0)[rows.level])
         memberships = self["groups"].memberships(judged.docnos, "drop")
-        return group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        exposure = group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        target = self.target
+        if target is None:
+            return exposure
+        qids = judged.qids[judged.ranking_query]
+        return target.drop_unknown(exposure, qids)  # type: ignore[no-any-return]
 
     def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
@@ -316,7 +321,7 @@ class ExpectedExposureDisparity(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_D"
-    output_version = 1
+    output_version = 2
     NAME = "EE_D"
     PRETTY_NAME = "Expected exposure disparity"
     BETTER = "lower"
@@ -374,7 +379,7 @@ class ExpectedExposureLoss(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_L"
-    output_version = 1
+    output_version = 2
     NAME = "EE_L"
     PRETTY_NAME = "Expected exposure loss"
     BETTER = "lower"

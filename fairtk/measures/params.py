@@ -18,7 +18,7 @@ from ir_measures import ParamInfo
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
-from fairtk.groups.distances import RELEVANCE, TARGET_WORDS
+from fairtk.groups.distances import OFFICIAL_TARGETS, RELEVANCE, TARGET_WORDS
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import TARGETS, load_target
 
@@ -221,7 +221,7 @@ class NamedParam(ObjectParam):
 
 
 class TargetParam(NamedParam):
-    """A target; ``"uniform"`` and ``"population"`` mean a target of the measure's groups."""
+    """A target; names such as ``"uniform"`` mean a target of the measure's groups."""
 
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
@@ -231,10 +231,10 @@ class TargetParam(NamedParam):
             groups = given.get("groups")
             held = TARGETS.in_use.find_all(value)
             try:
-                if value == RELEVANCE and not held:
+                if (value == RELEVANCE or value in OFFICIAL_TARGETS) and not held:
                     raise InputError(
                         f"{value!r} requires qrels, which a measure does not have; give "
-                        "`target='relevance'` outside of the measure, or use "
+                        f"`target={value!r}` outside of the measure, or use "
                         "Target.from_qrels(qrels, groups)"
                     )
                 if value in TARGET_WORDS and value != RELEVANCE:
@@ -273,7 +273,8 @@ GROUPS = NamedParam(
 TARGET = TargetParam(
     TARGETS,
     "fairtk.groups:Target",
-    "the target distribution: an object, uniform, population (shares of all documents), "
-    "a registered name, or a file",
+    "the target distribution: an object, uniform (equal shares of the named groups), "
+    "uniform+unknown (also of the unknown level), population (shares of all documents), a "
+    "registered name, or a file",
 )
 """The parameter ``target`` of measures that compare with a target."""

@@ -559,7 +559,7 @@ def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
     """Return one message per measure, with the number of queries by system.
 
     Args:
-        truncated: the result of `Truncation.found`.
+        truncated: the result of `Truncation.truncated_rankings`.
         n_systems: the number of systems of the call.
     """
     texts = []

@@ -355,13 +355,12 @@ def register_target(target: Target, name: str) -> str:
 
     Raises:
         DuplicateError: another target has the name.
-        ParameterError: the name is ``"uniform"``, ``"population"`` or ``"relevance"``, which are
-            targets of any groups.
+        ParameterError: the name is reserved, such as ``"uniform"``, the target of any groups.
     """
-    from fairtk.groups.distances import TARGET_WORDS
+    from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
 
     checks.text("name", name, "register_target")
-    if name in TARGET_WORDS:
+    if name in TARGET_WORDS or name in OFFICIAL_TARGETS:
         raise ParameterError(f"the name {name!r} is reserved; choose another name")
     return TARGETS.register(target, name)
 

@@ -447,7 +447,7 @@ class FairQR(FairTransformer):
     """
 
     identity_name = "fairtk.FairQR"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),

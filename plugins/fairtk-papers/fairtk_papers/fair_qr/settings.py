@@ -40,8 +40,9 @@ from fairtk_papers.studies import (
     resolve_path,
 )
 
-UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
-TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
+UNIFORM, UNIFORM_WITH_UNKNOWN = "uniform", "uniform+unknown"
+RELEVANCE, WITH_POPULATION = "relevance", "relevance+population"
+TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM, UNIFORM_WITH_UNKNOWN)
 """The targets with a name; other strings are paths."""
 SHARES, GIVEN = "shares", "given"
 
@@ -106,9 +107,9 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
 
     Args:
         target: ``"relevance"`` (per topic, the groups' shares of the relevant documents),
-            ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
-            attributes by attribute, as if independent), a file for `fairtk.Target.read`, or a
-            `fairtk.Target`.
+            ``"uniform"`` (equal shares of the known levels), ``"uniform+unknown"`` (of all levels),
+            shares by level (for crossed attributes by attribute, as if independent), a file for
+            `fairtk.Target.read`, or a `fairtk.Target`.
         groups: the groups.
         name: the attribute, for messages.
         qrels: the labels.
@@ -120,8 +121,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
     """
     if isinstance(target, Target):
         return target.for_groups(groups)
-    if target == UNIFORM:
-        return Target.uniform(groups, unknown=False)
+    if target in (UNIFORM, UNIFORM_WITH_UNKNOWN):
+        return Target.uniform(groups, unknown=target == UNIFORM_WITH_UNKNOWN)
     if target == RELEVANCE:
         return Target.from_qrels(qrels, groups)
     if target == WITH_POPULATION:  # the default of attributes with a background
@@ -286,10 +287,10 @@ def from_trec_fair(
     """Return the data of TREC Fair Ranking 2022 or 2021.
 
     The default target of a dimension with a background population (gender and regions) is that of
-    the track, ``"relevance+population"``: the groups' shares of the relevant articles, whose known
-    part is averaged with the population's shares. Without a background the default is that of the
-    paper, ``"relevance"``: the shares of the relevant articles alone. Both depend on relevance
-    judgments.
+    the track's Task 1, ``"relevance+population"``: the groups' shares of the relevant articles,
+    whose known part is averaged with the population's shares. Without a background the default is
+    that of the paper, ``"relevance"``: the shares of the relevant articles alone. Both depend on
+    relevance judgments.
 
     Args:
         source: a folder with the files of 2022, or a dataset id
@@ -300,10 +301,10 @@ def from_trec_fair(
         query: the field of the topics to use as query: ``query`` (keywords), ``title`` or
             ``title_keywords``.
         keywords: a file with keywords, for topics without keywords.
-        target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``, shares
-            by group, a file, or a `fairtk.Target`. Each adds an attribute to the study, such as
-            ``"gender (relevance)"``, ``"gender (uniform)"``, ``"gender (shares)"`` or ``"gender
-            (FILE STEM)"``.
+        target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``,
+            ``"uniform+unknown"``, shares by group, a file, or a `fairtk.Target`. Each adds an
+            attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
+            ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
     Raises:
         NotFoundError: a dimension, split or field is unknown.
@@ -359,7 +360,7 @@ def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Pa
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         groups = trec_fair.groups(dataset, *dimensions)
-        goals[name] = groups, trec_fair.targets(dataset, *dimensions)
+        goals[name] = groups, trec_fair.targets(dataset, *dimensions, task=1)
         names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
