@@ -214,8 +214,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             FormatError: the model is missing or damaged.
         """
         record, arrays = FOLDER.read_arrays(folder, digest)
-        settings = record["settings"]
         try:
+            names = (*cls.SETTINGS, *Recipe.names())
+            settings = {name: record["settings"][name] for name in names}
             keys = {
                 name: SavedKeys(str(key) for key in settings[name]) for name in ("groups", "target")
             }
