@@ -197,11 +197,11 @@ class TransformerContract:
             for transformer in (changed, assigned):
                 assert transformer == expected, f"{message}: {transformer!r}"
             assert _identity(changed) == _identity(expected), f"{message}: identity"
-            actual, wanted = _output(changed, self.inp()), _output(expected, self.inp())
-            if isinstance(actual, pd.DataFrame) and isinstance(wanted, pd.DataFrame):
-                check_frames(actual, wanted, message)
+            actual, target = _output(changed, self.inp()), _output(expected, self.inp())
+            if isinstance(actual, pd.DataFrame) and isinstance(target, pd.DataFrame):
+                check_frames(actual, target, message)
             else:
-                assert actual is wanted, f"{message}: {actual} instead of {wanted}"
+                assert actual is target, f"{message}: {actual} instead of {target}"
             _check_loaded(kind, name, before, vars(changed))
 
     def test_invalid_settings_change_nothing(self) -> None:

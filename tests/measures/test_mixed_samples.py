@@ -97,6 +97,7 @@ def test_one_warning_of_all_blocks(monkeypatch):
     assert "of cut" in message
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_comparison_of_runs():
     cut = (SAMPLES >> RERANKER % K)(toy_run())
     with pytest.warns(DataWarning, match="of cut.*PerSample"):

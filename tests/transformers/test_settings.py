@@ -255,10 +255,11 @@ def test_grid_search_chooses_what_a_loop_with_new_samplers_chooses():
     for measure in (E(nDCG @ 5), EE_D @ 5):
         alphas = [0, 4, 1]
         sampler = FairSampler(n_samples=10)
-        scan = pt.GridScan(run >> sampler, {sampler: {"alpha": alphas}}, topics, qrels, [measure])
+        grid = {sampler: {"alpha": alphas}}
+        scan = pt.GridScan(run >> sampler, grid, topics, qrels, [measure], dataframe=False)
         new = [run >> FairSampler(alpha, n_samples=10) for alpha in alphas]
         index, values = best(new, topics, qrels, measure)
-        assert scan.to_dict("list")[measure] == values and len({*values}) == 3
+        assert [row[measure] for _, row in scan] == values and len({*values}) == 3
         sampler = FairSampler(n_samples=10)
         pt.GridSearch(run >> sampler, {sampler: {"alpha": alphas}}, topics, qrels, measure)
         assert sampler == FairSampler(alphas[index], n_samples=10)
@@ -281,9 +282,10 @@ def test_grid_search_chooses_what_a_loop_with_new_refiners_chooses():
 
     weights = [0.0, 8.0, 0.5]
     system = make(1.0)
-    scan = pt.GridScan(system, {system: {"weight": weights}}, topics, data.qrels, [measure])
+    grid = {system: {"weight": weights}}
+    scan = pt.GridScan(system, grid, topics, data.qrels, [measure], dataframe=False)
     index, values = best([make(weight) for weight in weights], topics, data.qrels, measure)
-    assert scan.to_dict("list")[measure] == values and len({*values}) > 1
+    assert [row[measure] for _, row in scan] == values and len({*values}) > 1
     system = make(1.0)
     pt.GridSearch(system, {system: {"weight": weights}}, topics, data.qrels, measure)
     assert system == make(weights[index])
