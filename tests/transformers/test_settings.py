@@ -240,29 +240,49 @@ def test_the_settings_of_a_model():
 
 # Tuning --------------------------------------------------------------------------------------
 
+NDCG = "ndcg_cut_5"  # pt.GridSearch finds the value of a measure only by its name
 
-def best(systems, topics, qrels, measure):
-    """Return the number of the best of new systems, the first if several are equal."""
+
+def values_of(systems, topics, qrels, measure):
+    """Return the values of new systems."""
     tables = [pt.Experiment([system], topics, qrels, [measure]) for system in systems]
-    values = [table[str(measure)][0] for table in tables]
-    return max(range(len(values)), key=values.__getitem__), values
+    return [table[str(measure)][0] for table in tables]
 
 
-def test_grid_search_chooses_what_a_loop_with_new_samplers_chooses():
+def scanned(pipeline, grid, topics, qrels, measure):
+    rows = pt.GridScan(pipeline, grid, topics, qrels, [measure], dataframe=False)
+    return [row[str(measure)] for _, row in rows]
+
+
+def check_search(make, pipeline_of, name, grid_values, topics, qrels, measure):
+    """Compare a search and a loop with new objects."""
+    qrels = qrels[qrels["qid"].isin(topics["qid"])]  # a search counts all labeled queries
+    expected = values_of([pipeline_of(make(v)) for v in grid_values], topics, qrels, measure)
+    assert len({*expected}) > 1
+    index = max(range(len(expected)), key=expected.__getitem__)
+    changed = make(None)
+    grid = {changed: {name: grid_values}}
+    assert scanned(pipeline_of(changed), grid, topics, qrels, measure) == pytest.approx(expected)
+    if isinstance(measure, str):
+        changed = make(None)
+        grid = {changed: {name: grid_values}}
+        arguments = pipeline_of(changed), grid, topics, qrels, measure
+        value, setting = pt.GridSearch(*arguments, return_type="best_setting")
+        assert value == pytest.approx(expected[index]) and setting[0][2] == grid_values[index]
+        assert changed == make(None)  # a search without a pipeline restores the settings
+        pt.GridSearch(*arguments)
+        assert changed == make(grid_values[index])
+
+
+@pytest.mark.parametrize("measure, n_samples", [(NDCG, 1), (E(nDCG @ 5), 5), (EE_D @ 5, 5)])
+def test_grid_search_chooses_what_a_loop_with_new_samplers_chooses(measure, n_samples):
     data = demo.load()
     run = pt.Transformer.from_df(BM25Scorer()(data.candidates))
-    topics, qrels = data.topics[:10], data.qrels
-    for measure in (E(nDCG @ 5), EE_D @ 5):
-        alphas = [0, 4, 1]
-        sampler = FairSampler(n_samples=10)
-        grid = {sampler: {"alpha": alphas}}
-        scan = pt.GridScan(run >> sampler, grid, topics, qrels, [measure], dataframe=False)
-        new = [run >> FairSampler(alpha, n_samples=10) for alpha in alphas]
-        index, values = best(new, topics, qrels, measure)
-        assert [row[measure] for _, row in scan] == values and len({*values}) == 3
-        sampler = FairSampler(n_samples=10)
-        pt.GridSearch(run >> sampler, {sampler: {"alpha": alphas}}, topics, qrels, measure)
-        assert sampler == FairSampler(alphas[index], n_samples=10)
+    check_search(
+        lambda alpha: FairSampler(alpha, n_samples=n_samples),
+        lambda sampler: run >> sampler,
+        *("alpha", [0, 8, 1], data.topics[:10], data.qrels, measure),
+    )
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
@@ -271,26 +291,13 @@ def test_grid_search_chooses_what_a_loop_with_new_refiners_chooses():
     groups = Groups.from_frame(data.groups, name="demo")
     terms = {group: ["film"] for group in {*data.groups["group"], "@UNKNOWN"}}
     retriever = pt.Transformer.from_df(BM25Scorer()(data.candidates))
-    topics, measure = data.topics[:8], nDCG @ 5
 
     def make(weight):
-        target = Target.uniform(groups)
         return FairQR(
-            *(retriever, groups, target, KeywordRefiner(terms)),
-            **{"depth": 5, "rerank": "exposure", "weight": weight, "floor": 0.0},
+            *(retriever, groups, Target.uniform(groups), KeywordRefiner(terms)),
+            **{"depth": 5, "rerank": "exposure", "weight": 1.0 if weight is None else weight},
+            floor=0.0,
         )
 
-    weights = [0.0, 8.0, 0.5]
-    system = make(1.0)
-    grid = {system: {"weight": weights}}
-    scan = pt.GridScan(system, grid, topics, data.qrels, [measure], dataframe=False)
-    index, values = best([make(weight) for weight in weights], topics, data.qrels, measure)
-    assert [row[measure] for _, row in scan] == values and len({*values}) > 1
-    system = make(1.0)
-    pt.GridSearch(system, {system: {"weight": weights}}, topics, data.qrels, measure)
-    assert system == make(weights[index])
-    chosen, setting = pt.GridSearch(
-        *(system, {system: {"weight": weights}}, topics, data.qrels, measure),
-        return_type="best_setting",
-    )
-    assert chosen == values[index] and setting[0][2] == weights[index]
+    topics = data.topics[:8]
+    check_search(make, lambda system: system, "weight", [0.0, 8.0, 0.5], topics, data.qrels, NDCG)
