@@ -12,7 +12,13 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import html_text
-from fairtk.errors import InputError, MissingWarning, NotFoundError, TruncationWarning
+from fairtk.errors import (
+    DataWarning,
+    InputError,
+    MissingWarning,
+    NotFoundError,
+    TruncationWarning,
+)
 from fairtk.experiment.comparison import Margin
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -48,6 +54,7 @@ from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.mixed_samples import sample_warnings
 from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
@@ -160,6 +167,8 @@ def _evaluate_all(
             checked[name] = run
         if qrels is None:
             sizes.append(f"{name} {documents_per_query(run)}")
+    for text in sample_warnings(evaluator.sample_checks):
+        warnings.warn(text, DataWarning, stacklevel=3)
     texts = truncation_texts(evaluator.truncation.truncated_rankings(), len(data))
     for text in texts:
         warnings.warn(text, TruncationWarning, stacklevel=3)

@@ -45,6 +45,7 @@ from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.base import Reasons, find_reason, undefined_reasons, undefined_warning
+from fairtk.measures.mixed_samples import SampleCheck, sample_warnings
 from fairtk.measures.parsing import check_names
 from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
 
@@ -290,22 +291,30 @@ class Evaluation:
         n_measures, n_queries).
         """
         truncated: Truncated = {}
+        checks: dict[str, SampleCheck] = {}
         measured = None
         if len(self.qids) > _BLOCK and all(map(_by_query, self.measures.values())):
-            measured = self._in_blocks(systems, frame, truncated)
+            measured = self._in_blocks(systems, frame, truncated, checks)
         if measured is None:
             measured = self._at_once(systems, frame)
             truncated = self._evaluator.truncation.truncated_rankings()
+            checks = self._evaluator.sample_checks
+        for text in sample_warnings(checks):
+            warnings.warn(text, DataWarning, stacklevel=5)
         for text in truncation_texts(truncated, len(systems)):
             warnings.warn(text, TruncationWarning, stacklevel=5)
         return measured
 
     def _in_blocks(
-        self, systems: list[str], frame: Callable[..., pd.DataFrame], truncated: Truncated
+        self,
+        systems: list[str],
+        frame: Callable[..., pd.DataFrame],
+        truncated: Truncated,
+        checks: dict[str, SampleCheck],
     ) -> tuple[FloatArray, dict[str, Reasons]] | None:
         """Return the same, or `None` if there is a warning about all queries.
 
-        Truncated rankings are added to `truncated`.
+        Truncated rankings are added to `truncated`, and the checks of samples to `checks`.
         """
         assert self.qrels is not None  # there are measures
         tables: list[FloatArray] = []
@@ -328,6 +337,8 @@ class Evaluation:
             for measure, of_systems in block._evaluator.truncation.truncated_rankings().items():
                 for system, lengths in of_systems.items():
                     truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
+            for system, check in block._evaluator.sample_checks.items():
+                checks[system] = checks[system].joined(check) if system in checks else check
         order = {self.qids[index]: i for i, index in enumerate(self._order)}
         for of_system in reasons.values():
             undefined: dict[tuple[str, str], list[str]] = {}

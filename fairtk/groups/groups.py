@@ -344,6 +344,9 @@ class Groups(EqualByContent):
     def __len__(self) -> int:
         return len(self._common)
 
+    def __bool__(self) -> bool:
+        return True  # also without documents
+
     @cached_property
     def matrix(self) -> Any:
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""

@@ -170,6 +170,9 @@ class Ledger:
     def __len__(self) -> int:
         return len(self.store)
 
+    def __bool__(self) -> bool:
+        return True  # also without answers
+
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file again, and shares the budget from its start
         return {k: v for k, v in vars(self).items() if k not in ("store", "claims")}

@@ -442,6 +442,9 @@ class AnswerStore:
     def __len__(self) -> int:
         return int(self.file.read("SELECT count(*) FROM answers")[0][0])
 
+    def __bool__(self) -> bool:
+        return True  # also without answers
+
     def close(self) -> None:
         """Close the file."""
         self.file.close()

@@ -33,7 +33,7 @@ from ir_measures.providers import FallbackProvider
 from ir_measures.providers.pytrec_eval_provider import PytrecEvalProvider
 from ir_measures.util import QrelsConverter
 
-from fairtk.errors import InputError, PluginError, TruncationWarning, warn
+from fairtk.errors import DataWarning, InputError, PluginError, TruncationWarning, warn
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -56,6 +56,7 @@ from fairtk.frames.schema import LIMIT
 from fairtk.measures.base import FairMeasure, checked_values, iter_parts
 from fairtk.measures.ee_variants import explicit_n
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
+from fairtk.measures.mixed_samples import SampleCheck, sample_warnings
 from fairtk.measures.parsing import check_names
 
 LARGEST_LABEL = 100_000
@@ -207,14 +208,15 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     Args:
         measures: any measures of fairtk, its plugins and ir_measures.
         qrels: `Qrels`, which are not checked again, or any form that ir_measures accepts.
-        warns_of_truncation: whether to warn of truncated rankings of each run; otherwise the
-            caller reads `truncation` after all runs.
+        warns_of_truncation: whether to warn of truncated rankings and mixed samples of each run;
+            otherwise the caller reads `truncation` and `sample_checks` after all runs.
     """
 
     def __init__(
         self, measures: Iterable[Any], qrels: Any, warns_of_truncation: bool = True
     ) -> None:
         self.warns_of_truncation = warns_of_truncation
+        self.sample_checks: dict[str, SampleCheck] = {}  # by system
         measures = list(measures)
         check_names(measures)
         self.own, self._others = _split_by_provider(measures)
@@ -300,6 +302,12 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         judged = LabeledRun(self.qrels, run, self.where)
         judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
         values = [(measure, checked_values(measure, judged)) for measure in self.own]
+        check = SampleCheck.of(judged.run)
+        if check is not None:
+            self.sample_checks[system] = check
+            if self.warns_of_truncation:
+                for text in sample_warnings({system: check}):
+                    warn(text, DataWarning)
         if self.truncation.measures:
             self.truncation.add(judged, system)
             if self.warns_of_truncation:

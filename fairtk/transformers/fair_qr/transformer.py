@@ -549,7 +549,7 @@ class FairQR(FairTransformer):
                 "FairQR: pool='union' and the retriever's scores give the ranking of the original "
                 "query; use pool='last' or 'refined', or another reranker",
                 DataWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     def settings(self) -> dict[str, Any]:

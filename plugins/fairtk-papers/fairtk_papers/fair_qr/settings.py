@@ -156,8 +156,12 @@ class Texts(FairTransformer):
 
     def __init__(self, dataset: Any) -> None:
         super().__init__()
-        self.dataset_id = str(dataset.dataset_id())
-        self._dataset = dataset
+        self.dataset = dataset
+
+    @property
+    def dataset_id(self) -> str:
+        """The id of the dataset."""
+        return str(self.dataset.dataset_id())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the input with the column ``text``.
@@ -169,7 +173,7 @@ class Texts(FairTransformer):
         self.check_inputs(inp, [DOCNO])
         docnos = inp[DOCNO].astype(str)
         distinct = list(dict.fromkeys(docnos))
-        store = self._dataset.docs_store() if distinct else None
+        store = self.dataset.docs_store() if distinct else None
         documents = store.get_many(distinct) if store is not None else {}
         missing = [docno for docno in distinct if docno not in documents]
         if missing:
