@@ -361,7 +361,10 @@ class Engine:
         ends = self.tree.ends
         for node in self.tree.nodes:
             self.chains[node.number] = self.store.chain(
-                node.key, [n.stage.description for n in node.chain], node.systems
+                node.key,
+                [n.stage.description for n in node.chain],
+                node.systems,
+                self.topics.digests,
             )
         cells = {
             number: self.store.cells(self.chains[number], self.topics.digests)
