@@ -167,7 +167,8 @@ def Experiment(
         scheduler: a running cluster for ``"dask"``; see `fairtk.experiment.DaskExecutor`.
         threads: threads per model; `None` for all cores (or OMP_NUM_THREADS) with ``"serial"``,
             otherwise one.
-        batch_size: the number of queries to run and save together; `None` for 64.
+        batch_size: the number of queries to run and save together; `None` for a sixteenth of the
+            topics, at most 64. A kill loses the batches in progress.
         fail_fast: whether to raise if a query fails, instead of recording the failure.
 
     Raises:
