@@ -201,6 +201,7 @@ def generate(
     answers: Answers,
     session: Session,
     threads: int,
+    durable: bool,
     fail_fast: bool,
     on_progress: Callable[[int], None],
 ) -> None:
@@ -218,7 +219,8 @@ def generate(
                 todo = tuple(prompt for prompt in prompts if prompt not in stored_answers)
                 on_progress(len(prompts) - len(todo))
                 if todo:
-                    yield PromptBatch(key, todo, threads, fail_fast, prompt_set.model.name)
+                    name = prompt_set.model.name
+                    yield PromptBatch(key, todo, threads, durable, fail_fast, name)
 
     for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.backend]
@@ -555,6 +557,7 @@ class Engine:
                 self.store.answers,
                 session,
                 self.threads,
+                self.durable,
                 self.fail_fast,
                 progress,
             )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import sqlite3
+import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,17 +18,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
-from pyterrier._ops import Compose
+import pyterrier as pt
 
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.identity import Description, Identified
+from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
-from fairtk.llm import ChatModel, Ledger, LedgerModel
+from fairtk.llm import CallableBackend, ChatModel, Ledger, LedgerModel
 from fairtk.llm.chat import call_keys, now, questions
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.store import AnswerStore, Database
-from fairtk.transformers import FairTransformer
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,15 @@ class Recording:
 
     Models that the user has put behind a ledger, and free models (rules), are unchanged. Without a
     store, nothing is recorded.
+
+    Attributes:
+        models: all models.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.models: list[ChatModel] = []
+        self._results: dict[int, tuple[Any, Any]] = {}  # by id; the value itself keeps its id
 
     @cached_property
     def _ledger(self) -> Ledger:
@@ -93,33 +98,45 @@ class Recording:
     def with_ledger(self, value: Any) -> Any:
         """Return a stage or backend with all models behind the ledger, copied if it changes.
 
-        Models are settings of fairtk's transformers, also nested ones, and of pipelines.
+        Models are found in the attributes of transformers (also of PyTerrier's operators), in
+        lists, dicts and dataclasses, and in bound methods of these. Workers refuse the calls of
+        other models.
         """
+        if id(value) not in self._results:
+            self._results[id(value)] = value, value  # for an object that refers to itself
+            self._results[id(value)] = value, self._recorded(value)
+        return self._results[id(value)][1]
+
+    def _recorded(self, value: Any) -> Any:
         if isinstance(value, ChatModel):
             is_unchanged = self.path is None or value.free or isinstance(value, LedgerModel)
             self.models.append(value if is_unchanged else self._ledger.wrap(value))
             return self.models[-1]
-        if isinstance(value, ChatBackend):
-            model = self.with_ledger(value.model)
-            return value if model is value.model else ChatBackend(model)
         if isinstance(value, list | tuple):
-            parts = [self.with_ledger(part) for part in value]
-            is_same = all(new is old for new, old in zip(parts, value, strict=True))
-            return value if is_same else type(value)(parts)
-        names: Iterable[str] = ()
-        if isinstance(value, FairTransformer):
-            names = value.SETTINGS
-        elif isinstance(value, Compose):
-            names = ("_transformers",)
-        elif isinstance(value, Identified):
-            names = ("transformer",)
-        inner = {name: self.with_ledger(getattr(value, name)) for name in names}
-        changes = {name: new for name, new in inner.items() if new is not getattr(value, name)}
-        if changes:
-            value = copy.copy(value)
-            for name, new in changes.items():
-                setattr(value, name, new)
+            parts = self._changes(dict(enumerate(value)))
+            items = [parts.get(index, item) for index, item in enumerate(value)]
+            make = getattr(type(value), "_make", type(value))  # of a named tuple
+            return make(items) if parts else value
+        if isinstance(value, dict):
+            if changes := self._changes(value):
+                value = copy.copy(value)
+                value.update(changes)
+            return value
+        if isinstance(value, types.MethodType):
+            owner = self.with_ledger(value.__self__)
+            return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
+        is_holder = isinstance(value, pt.Transformer | ChatBackend | CallableBackend)
+        if is_holder or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+            changes = self._changes(getattr(value, "__dict__", {}))
+            if changes:
+                value = copy.copy(value)
+                vars(value).update(changes)
         return value
+
+    def _changes(self, parts: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the parts that change, behind the ledger."""
+        recorded = {key: self.with_ledger(part) for key, part in parts.items()}
+        return {key: part for key, part in recorded.items() if part is not parts[key]}
 
 
 FILE = "experiment.sqlite"
