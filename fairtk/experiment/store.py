@@ -223,6 +223,7 @@ class Store:
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
         self._held: dict[int, Table | bytes] = {}  # all frames, without a folder
+        self._plain = 0  # bytes of those that are not compressed
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -356,8 +357,9 @@ class Store:
         number = int(last) + 1
         database.execute("INSERT INTO frames VALUES (?, ?)", (number, data))
         if self.path is None:
-            tables = [table, *(t for t in self._held.values() if not isinstance(t, bytes))]
-            fits = sum(each.nbytes for each in tables) <= _PLAIN
+            self._plain += table.nbytes
+            fits = self._plain <= _PLAIN
+            self._plain -= 0 if fits else table.nbytes
             self._held[number] = table if fits else to_bytes(table)
         return number
 
