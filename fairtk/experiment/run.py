@@ -42,6 +42,7 @@ from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
 from fairtk.experiment.values import (
     Evaluation,
     directions,
+    no_rows,
     stored_notes,
     stored_rows,
 )
@@ -166,7 +167,8 @@ def Experiment(
         scheduler: a running cluster for ``"dask"``; see `fairtk.experiment.DaskExecutor`.
         threads: threads per model; `None` for all cores (or OMP_NUM_THREADS) with ``"serial"``,
             otherwise one.
-        batch_size: the number of queries to run and save together; `None` for 64.
+        batch_size: the number of queries to run and save together; `None` for a sixteenth of the
+            topics, at most 64. A kill loses the batches in progress.
         fail_fast: whether to raise if a query fails, instead of recording the failure.
 
     Raises:
@@ -457,11 +459,13 @@ def open_results(
     gold: Any = None,
     groups: Any = (),
     target: Any = (),
+    chains: Iterable[str] = (),
 ) -> Results:
     """Open the results in a folder of `Results.save` or of ``Experiment(save_dir=...)``.
 
     A save_dir has rankings and answers but no values, so give `qrels` and `measures` to measure
-    them. The start of its key is added to a system name that is not unique.
+    them. The results of a system are those of the stages that it ran last, for each query with the
+    topic that it was run over last. Earlier results are opened by their chain.
 
     Args:
         folder: the folder.
@@ -470,40 +474,53 @@ def open_results(
         gold: gold answers (a frame or a file), if missing from the qrels.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`.
+        chains: the chains of a save_dir to open instead, as in `fairtk.experiment.stored_results`.
+            If a system has several of them, the start of the key is added to its name.
 
     Raises:
-        InputError: the folder has no results, or labels or measures are given for a folder of
-            `Results.save`.
+        InputError: the folder has no results, or labels, measures or chains are given for a folder
+            of `Results.save`.
+        NotFoundError: a chain is unknown, or no system ends with it.
         StoreError: the store is damaged.
     """
     path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
     parsed_measures = [parse_with(given_groups, measure) for measure in measures]
+    starts = list(chains)
     if (path / CONFIG).exists():
-        if parsed_measures or qrels is not None:
+        if parsed_measures or qrels is not None or starts:
             raise InputError(
-                f"{path}: saved results have measures and labels; `measures` and `qrels` are only "
-                "valid for a save_dir"
+                f"{path}: saved results have measures and labels; `measures`, `qrels` and `chains` "
+                "are only valid for a save_dir"
             )
         return Results.load(path)
-    frames, stages, failures = stored_systems(path)
-    if not frames:
+    systems = stored_systems(path, starts)
+    qids = {qid for system in systems.values() for qid in system.errors}
+    if not qids:
         raise InputError(f"{path / FILE}: no finished queries; run the experiment again")
-    qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store has no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
     frames = {
-        name: frame.sort_values(
+        name: no_rows()
+        if system.rows is None
+        else system.rows.sort_values(
             QID, key=lambda ids: ids.map(number), kind="stable", ignore_index=True
         )
-        for name, frame in frames.items()
+        for name, system in systems.items()
     }
+    failures = [
+        (name, qid, error)
+        for name, system in systems.items()
+        for qid, error in sorted(system.errors.items(), key=lambda item: number[item[0]])
+        if error is not None
+    ]
     frame = None
     if qrels is not None:
         given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
         frame = given_groups.labels.with_text_ids()
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     results: Results = Experiment(frames, topics, frame, complete)
-    results.failures = failures
+    results.failures = pd.DataFrame(failures, columns=["system", QID, "error"], dtype="str")
+    stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}
     results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
     return results
@@ -594,6 +611,7 @@ def export(
     groups: Any = (),
     target: Any = (),
     setting: str | None = None,
+    chains: Iterable[str] = (),
 ) -> list[Path]:
     """Export the results of a store or a study, or saved results, for other tools.
 
@@ -609,6 +627,7 @@ def export(
         groups: see `open_results`.
         target: see `open_results`.
         setting: the name of a study's settings, required if the folder has results of several.
+        chains: see `open_results`.
 
     Returns:
         The folders that were written. `open_results` opens those in the form ``"parquet"``.
@@ -618,14 +637,16 @@ def export(
         StoreError: the store is damaged, or the folder is not writable.
     """
     checks.choice("form", form, EXPORTS, "export")
-    sources, output = results_folders(source, setting), Path(folder)
+    sources, output, starts = results_folders(source, setting), Path(folder), list(chains)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"{folder}: the folder is not empty; give a new or empty folder")
     outputs = [output]
     if sources != [Path(source)]:
         outputs = [output / name for name in folder_names(sources, source)]
     for path, destination in zip(sources, outputs, strict=True):
-        results = open_results(path, qrels, measures, gold=gold, groups=groups, target=target)
+        results = open_results(
+            path, qrels, measures, gold=gold, groups=groups, target=target, chains=starts
+        )
         if form == "parquet":
             results.save(destination)
         else:

@@ -440,6 +440,11 @@ all).
 """
 
 
+def no_rows() -> pd.DataFrame:
+    """Return the rows of a system whose queries all failed."""
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
+
+
 def stored_rows(
     store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
@@ -458,7 +463,7 @@ def stored_rows(
         chosen = [by_qid[qid] for qid in (by_qid if qids is None else qids) if qid in by_qid]
         table = store.read(chosen, None if columns is None else sorted(columns))
         if table is None:
-            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
+            return no_rows()
         return unpack(table, codes=codes)
 
     return rows

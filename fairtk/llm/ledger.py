@@ -35,6 +35,7 @@ from fairtk.llm.chat import (
     Outcome,
     call_keys,
     now,
+    recorded_calls,
 )
 from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.local import as_chat_model
@@ -253,6 +254,9 @@ class LedgerModel(ChatModel):
     def __repr__(self) -> str:
         return f"LedgerModel({self.llm!r}, {self.ledger!r})"
 
+    def refuse_unrecorded(self) -> None:
+        """Do nothing: all answers are recorded."""
+
     def check(self) -> None:
         """Raise an error if the model cannot be called and has no stored answers."""
         if collecting.get() is not None and self.writable:
@@ -360,7 +364,11 @@ class LedgerModel(ChatModel):
 
         arrivals = self.llm.arrivals(claimed())
         try:
-            for numbered in arrivals:
+            while True:
+                with recorded_calls(False):  # of this model, also by other models that it calls
+                    numbered = next(arrivals, None)
+                if numbered is None:
+                    break
                 outcomes = {keys[number]: outcome for number, outcome in numbered}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
                 self.ledger.claims.release(outcomes.keys() - answers.keys())

@@ -81,6 +81,8 @@ from fairtk_papers.studies import (
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
 _SERIAL = 1
 """Queries per batch for systems without a model."""
+_LOOPS = 64
+"""Queries per batch that are refined at a time; the ledger stores each answer at once."""
 _PARALLEL_LOOPS = 8
 """Queries per batch of a worker, which refines them in parallel."""
 _OUTSIDE_PROMPTS = (
@@ -558,7 +560,7 @@ class QrStudy:
         """Run cells of a kind, then issue the warnings of their systems."""
         _, cell, _ = cells[0]
         topics = self.data.topics
-        size: int | None = None if cell.refines and not cell.grid else _SERIAL
+        size = _LOOPS if cell.refines and not cell.grid else _SERIAL
         if self.has_folds(cell):
             topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
         if self._parallel and self.has_folds(cell):  # a worker gets about one fold
