@@ -119,11 +119,12 @@ class Frontier:
 
     def _table(self) -> Table:
         """Return the curve as a table with the summary as caption."""
+        none = "(all equal)" if self.n > 1 else "(one query)"  # the reasons of `no_interval`
         rows = [
             [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
-             f"{row.x:.4f}", _ends(row.x_low, row.x_high, 4),
-             f"{row.y:.4f}", _ends(row.y_low, row.y_high, 4),
-             "; ".join(filter(None, ["dominated" * row.dominated, row.note]))]
+             f"{row.x:.4f}", _ends(row.x_low, row.x_high, 4) or none,
+             f"{row.y:.4f}", _ends(row.y_low, row.y_high, 4) or none,
+             "dominated" if row.dominated else ""]
             for row in self.curve.itertuples()
         ]  # fmt: skip
         x, y = self.measures

@@ -282,10 +282,12 @@ def _summary(
             signs = [_values(rows, distance, top) for rows in (errors, -errors[:, ::-1])]
             parts.append((_values(equal, scale * distance, top), wide * np.abs(signs).max(axis=0)))
         chance, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+    n_top = max(1, math.ceil(top * n))
+    bounds = [(0.0, 2.0), (0.0, 1 - 1 / n), (n_top / n, 1.0), (0.0, 1 / n)]
     rows = [
-        [name, number, _mean(by_chance), *noise_interval(number, sizes, confidence, (0.0, largest))]
-        for name, number, by_chance, sizes, largest in zip(
-            SUMMARY, value, chance.T, noise.T, (2.0, 1 - 1 / n, 1.0, 1 / n), strict=True
+        [name, number, _mean(by_chance), *noise_interval(number, sizes, confidence, ends)]
+        for name, number, by_chance, sizes, ends in zip(
+            SUMMARY, value, chance.T, noise.T, bounds, strict=True
         )
     ]
     return pd.DataFrame(rows, columns=["name", "value", "chance", "low", "high", "note"])
