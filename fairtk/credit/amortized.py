@@ -410,7 +410,7 @@ def query_gain(
     times = drawn_weights(len(defined), resamples, seed)
     with np.errstate(invalid="ignore"):
         errors = (times * gain) @ of_group / (times @ of_group) - gains
-    comparison = _compared(gains, errors, size, float(gain.mean()), rounding, confidence)
+    comparison = _compared(gains, errors, size, float(gain.mean()), rounding, 2 * width, confidence)
     return QueryGain(table, comparison, undefined)
 
 
@@ -426,6 +426,7 @@ def _compared(
     size: FloatArray,
     common: float,
     rounding: float,
+    largest: float,
     confidence: float,
 ) -> pd.DataFrame:
     """Return `QueryGain.comparison`.
@@ -437,6 +438,7 @@ def _compared(
         size: the numbers of queries of the groups.
         common: the gain of all queries.
         rounding: gains up to this size are 0.
+        largest: the largest possible difference.
         confidence: the level of the interval.
     """
 
@@ -453,7 +455,7 @@ def _compared(
         alike = difference_and_ratio(common + errors * np.sqrt(size / (size - 1)))
         chances = [float(values.mean()) for values in alike]  # NaN if a ratio is undefined
         noise, _ = difference_and_ratio(errors * expansion(size, confidence))
-        ends = noise_interval(difference, noise, confidence)
+        ends = noise_interval(difference, noise, confidence, (0.0, largest))
     rows = [
         ("difference", difference, chances[0], *ends),
         ("ratio", ratio, chances[1], math.nan, math.nan, "see the interval of the difference"),
@@ -483,7 +485,7 @@ def noise_interval(
     value: float,
     noise: FloatArray,
     confidence: float,
-    bounds: tuple[float, float] = (0.0, math.inf),
+    bounds: tuple[float, float],
 ) -> tuple[float, float, str]:
     """Return an interval of a statistic that chance alone moves away from its boundary.
 
