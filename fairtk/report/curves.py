@@ -318,7 +318,7 @@ def two_level_mean(
     near = float(norm.ppf((1 + confidence) / 2)) * (error_samples or math.nan)
     return TwoLevelMean(
         n, mean, error, error_queries, error_samples, float(low), float(high),
-        mean - near, mean + near, no_interval(value),
+        mean - near, mean + near, no_interval(value) if math.isnan(low) else "",
     )  # fmt: skip
 
 
