@@ -329,7 +329,7 @@ def drawn_queries(n: int, resamples: int, seed: int) -> FloatArray:
 def _mean_intervals(
     values: FloatArray, measures: list[Any], confidence: float
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[str]]:
-    """Return the intervals of both means, and the reasons if there are none, by alpha.
+    """Return the intervals of both means, and the reasons for missing ones, by alpha.
 
     Args:
         values: shape (2, n_alphas, n_queries).

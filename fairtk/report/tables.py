@@ -102,7 +102,7 @@ class MeanCell(NamedTuple):
 
     Attributes:
         text: the mean with three decimals.
-        interval: the interval over queries, or the reason if there is none.
+        interval: the interval over queries, or the reason for a missing one.
         is_best: whether no other system has a better rounded mean.
         mark: `SIGNIFICANT` if the system differs significantly from the baseline, otherwise ``""``.
     """
