@@ -101,7 +101,8 @@ def summary(
             for system, part in rows.groupby("system", sort=False)
         ]
         table |= _with_interval(name, numbers) | {f"{name} answered": answered}
-        table |= _with_interval(f"{name} change", numbers - numbers[0])
+        # without rounding errors, so that equal changes have no interval
+        table |= _with_interval(f"{name} change", np.round(numbers - numbers[0], _DECIMALS))
         if correction is not None:
             table[f"{name} p"] = tests.loc[name].loc[systems, "p_corrected"].to_numpy()
     table["product of means"] = table[NDCG] * table[FAIRNESS]
@@ -119,10 +120,14 @@ def test_against_baseline(
     means = pd.DataFrame(index=systems)
     comparison = SystemComparison(values, systems, systems[0], lambda _: "higher", means)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedWarning)  # the page reports undefined tests
+        # the caption of the page reports undefined tests
+        warnings.simplefilter("ignore", UndefinedWarning)
         return comparison.table(
             {"test": "t", "confidence": 0.95}, None if correction == "none" else correction
         )
+
+
+_DECIMALS = 12
 
 
 def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -266,7 +271,8 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
             if not {system, other} <= set(part["system"]):
                 continue
             for measure in MEASURES:
-                difference = (wide.loc[(system, measure)] - wide.loc[(other, measure)]).to_numpy()
+                change = wide.loc[(system, measure)] - wide.loc[(other, measure)]
+                difference = change.to_numpy().round(_DECIMALS)
                 [low], [high] = mean_intervals(difference[None, :])
                 numbers = (float(difference.mean()), float(low), float(high))
                 rows.append((attribute, system, other, measure, *numbers))

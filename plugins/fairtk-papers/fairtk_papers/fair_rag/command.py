@@ -152,6 +152,7 @@ def command(
         "measures: higher is better. EU: expected utility of the answers; normalized EU: divided "
         "by that of the best single ranking."
     )
+    echo_text("Without +-: all queries have the same value, or only one query has a value.")
     if results.has_credit:
         echo_text(
             "Credit: how much an answer depends on a document. AE_D, AE_R: disparity and relevance "

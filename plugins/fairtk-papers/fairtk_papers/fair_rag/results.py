@@ -110,7 +110,10 @@ class RagResults:
         return self._by_policy("mean")
 
     def means_with_intervals(self) -> pd.DataFrame:
-        """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``."""
+        """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``.
+
+        There is no interval if all queries have the same value, or only one has a value.
+        """
         return self._by_policy(_with_interval)
 
     def _by_policy(self, aggregate: Any) -> pd.DataFrame:
@@ -383,7 +386,18 @@ def _sections(
         ),
         _table(
             slopes[
-                ["x", "y", "statistic", "value", "low", "high", "covered", "paper", "from paper"]
+                [
+                    "x",
+                    "y",
+                    "statistic",
+                    "value",
+                    "low",
+                    "high",
+                    "note",
+                    "covered",
+                    "paper",
+                    "from paper",
+                ]
             ]
         ),
     )
@@ -459,9 +473,10 @@ def _credit_prose(method: str, n_rows: int) -> tuple[str, ...]:
         "the same measure with equal credit for all documents of a prompt. AE_D and CreditGap of "
         "sampled rankings are unbiased estimates. They can be below 0 and require two rankings of "
         "a query with positive credit. low, high: the 95 % t interval of the difference, or of "
-        f"the value if exposure is empty, not corrected for {n_rows} comparisons. undefined: the "
-        "share of rankings without positive credit, which are excluded. below 0: the share of "
-        "documents with negative credit, which counts as 0. The dashed line in the figure is an "
+        "the value if exposure is empty (no interval if all queries have the same value), not "
+        f"corrected for {n_rows} comparisons. undefined: the share of rankings without positive "
+        "credit, which are excluded. below 0: the share of documents with negative credit, which "
+        "counts as 0. The dashed line in the figure is an "
         "equal share.",
         "Credit measures how much the utility of this generator's answers depends on each "
         "document. It does not measure causes in the world, authorship or copyright.",

@@ -259,9 +259,10 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
 
     Returns:
         One row per trade-off, model and statistic: ``table``, ``task``, ``retriever``,
-        ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``queries``,
-        ``covered`` (the share of [0, 1] between the smallest and the largest mean x; the rest of
-        an area is extrapolated), ``paper``, ``from paper``.
+        ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``note`` (the
+        reason if there is no interval), ``queries``, ``covered`` (the share of [0, 1] between the
+        smallest and the largest mean x; the rest of an area is extrapolated), ``paper``, ``from
+        paper``.
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
@@ -274,9 +275,10 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             curves = curve_values(first, second, resamples=resamples, seed=seed)
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
             for name, curve in curves.items():
-                numbers = [curve.value, curve.low, curve.high, len(first), covered]
+                numbers = [curve.value, curve.low, curve.high, curve.note, len(first), covered]
                 rows.append([table, *model, x, y, name, *numbers])
-    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "queries", "covered"]
+    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "note", "queries"]
+    columns.append("covered")
     result = pd.DataFrame(rows, columns=columns)
     is_slope = result["statistic"].astype(str).str.startswith("slope")
     printed = pd.Series(np.where(is_slope, "slope", "area"), index=result.index)
@@ -536,7 +538,8 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             exposure = part.get(name + EXPOSURE_SUFFIX, pd.Series(np.nan, part.index)).to_numpy(
                 float
             )
-            estimated = value - exposure if np.isfinite(exposure).any() else value
+            difference = np.round(value - exposure, _DIGITS)  # without rounding errors
+            estimated = difference if np.isfinite(exposure).any() else value
             low, high = mean_intervals(estimated[None])
             means = [finite_mean(numbers) for numbers in (exposure, value, value - exposure)]
             n = int(np.isfinite(estimated).sum())
