@@ -6,6 +6,7 @@ A file of answers is TSV with a header, JSON lines or Parquet. It has one row pe
 
 from __future__ import annotations
 
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,20 @@ from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
+from fairtk.frames.schema import check_ids, check_numbers, refuse_in
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
     QRELS_LAYOUTS,
     Rows,
+    check_texts,
     has_header,
     read_named,
     read_table,
     read_whitespace,
     refuse_spaces,
 )
-from fairtk.io.tables import strings_or_lists, write_table
+from fairtk.io.tables import check_gold_answers, strings_or_lists, write_table
 
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
@@ -96,13 +99,16 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     Raises:
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a query has two labels for a document.
-        InputError: an id or label is invalid, or does not fit TREC's format: an id with spaces, or
-            other columns.
+        InputError: an id, label or gold answer is invalid or missing, or does not fit the format:
+            for TREC's, an id with spaces, or other columns.
     """
     require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
     labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
-        write_table(qrels, path)
+        if GOLD_ANSWER in qrels.columns:
+            check_gold_answers(qrels[GOLD_ANSWER], GOLD_ANSWER, partial(refuse_in, "write_qrels"))
+        first = [QID, DOCNO, LABEL]
+        write_table(qrels[[*first, *qrels.columns.drop(first)]], path)
         return
     others = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(others):
@@ -172,11 +178,19 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 
     Raises:
         ColumnError: ``qid`` or ``qanswer`` is missing.
-        InputError: a ranking has two different answers.
+        InputError: a ranking has two different answers, or an answer is missing or not text.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    distinct = frame[[*keys, QANSWER]].drop_duplicates()
+    refuse = partial(refuse_in, "write_answers")
+    check_ids(frame[QID], QID, refuse)
+    check_texts(frame[QANSWER], QANSWER, refuse)
+    if SAMPLE in keys:
+        check_numbers(frame[SAMPLE], SAMPLE, refuse)
+    if GOLD_ANSWER in frame.columns:
+        check_gold_answers(frame[GOLD_ANSWER], GOLD_ANSWER, refuse)
+    is_new = ~frame[[*keys, QANSWER]].duplicated()
+    distinct = frame[is_new]
     twice = distinct[distinct.duplicated(keys)]
     if len(twice):
         where = ", ".join(f"{k} {twice[k].iloc[0]!r}" for k in keys)
@@ -184,7 +198,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
-    write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
+    write_table(distinct[[*keys, QANSWER, *extra]], path)
 
 
 @accepts_dataframes

@@ -26,6 +26,7 @@ from fairtk.frames.accepted import column_of, swapped_message
 from fairtk.frames.ids import are_ids, categories, find_flaw
 from fairtk.frames.schema import (
     NumberRule,
+    Refuse,
     RowProblem,
     check_ids,
     check_numbers,
@@ -121,11 +122,7 @@ class Rows:
 
     def as_strings(self, column: str) -> None:
         """Convert a column to strings, which may be empty."""
-        values = self.frame[column]
-        if not isinstance(values.dtype, pd.StringDtype) or values.hasnans:
-            wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
-            self.refuse_if(wrong, column, f"{column} must be text, got {{}}")
-            self.frame[column] = values.astype(str)
+        self.frame[column] = check_texts(self.frame[column], column, self.refuse)
 
     def refuse_flaws(self, column: str) -> None:
         """Refuse names that are not valid ids, except for tabs, which files quote.
@@ -156,6 +153,18 @@ class Rows:
         """Refuse rows that agree with an earlier row in all the columns."""
         groups, items = self.codes(columns[:-1]), self.codes(columns[-1:])
         check_unique(groups, items, what, self.refuse)
+
+
+def check_texts(values: pd.Series, column: str, refuse: Refuse) -> pd.Series:
+    """Return a column as strings, which may be empty; refuse missing and other values."""
+    if isinstance(values.dtype, pd.StringDtype) and not values.hasnans:
+        return values
+    wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
+    if any(wrong):
+        rows = np.flatnonzero(wrong)
+        message = f"{column} must be text, got {short_repr(values.iloc[int(rows[0])])}"
+        refuse(RowProblem(rows, message))
+    return values.astype(str)
 
 
 # Numbers in text -------------------------------------------------------------------------------
@@ -217,7 +226,7 @@ def fields_of(line: str) -> list[str]:
 def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
     """Raise an `InputError` for names that TREC's format cannot hold: empty or with spaces."""
     for what, texts in names.items():
-        wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
+        wrong = [text for text in map(str, texts) if _UNFIT.search(text) or "\0" in text]
         if wrong:
             raise InputError(
                 f"{where}: in TREC's format, a {what} must not be empty or have spaces, got "

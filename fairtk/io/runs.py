@@ -29,7 +29,6 @@ from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
 from fairtk.frames.schema import check_order, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
-from fairtk.io.parquet import write_parquet
 from fairtk.io.rows import (
     RUN_LAYOUTS,
     Rows,
@@ -39,6 +38,7 @@ from fairtk.io.rows import (
     read_whitespace,
     refuse_spaces,
 )
+from fairtk.io.tables import write_table
 
 _TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
 """The columns of lists of TREC Fair Ranking 2022, Task 1 and Task 2."""
@@ -280,7 +280,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     """
     coded = Run(run, "write_run")
     if is_parquet_name(path):
-        write_parquet(run, path)
+        write_table(run, path)
         return
     remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
