@@ -49,11 +49,12 @@ class MarkedText(str):
 
 def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Return rows as CSV with a header, all digits, and ``nan`` for NaN."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return buffer.getvalue()
+    lines = []
+    for row in (columns, *rows):
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\r\n").writerow(row)  # so it quotes both characters
+        lines.append(buffer.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
 
 
 def json_text(columns: Sequence[str], rows: Sequence[Row]) -> str:

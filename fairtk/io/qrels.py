@@ -26,14 +26,16 @@ from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
     QRELS_LAYOUTS,
     Rows,
+    check_first_line,
     check_texts,
     has_header,
     read_named,
     read_table,
     read_whitespace,
+    refuse_aliases,
     refuse_spaces,
 )
-from fairtk.io.tables import check_gold_answers, strings_or_lists, write_table
+from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
 
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
@@ -105,8 +107,11 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
     labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
+        refuse_aliases("write_qrels", qrels.columns)
         if GOLD_ANSWER in qrels.columns:
-            check_gold_answers(qrels[GOLD_ANSWER], GOLD_ANSWER, partial(refuse_in, "write_qrels"))
+            refuse = partial(refuse_in, "write_qrels", frame=qrels)
+            check_gold_answers(qrels[GOLD_ANSWER], GOLD_ANSWER, refuse)
+        check_names(qrels.columns, path)
         first = [QID, DOCNO, LABEL]
         write_table(qrels[[*first, *qrels.columns.drop(first)]], path)
         return
@@ -120,9 +125,13 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     refuse_spaces("write_qrels", remedy, qid=labeled.qids, docno=labeled.docnos)
     qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
-        for qid, docno, label in zip(qids, docnos, labeled.labels.tolist(), strict=True):
+        triples = zip(qids, docnos, labeled.labels.tolist(), strict=True)
+        for row, (qid, docno, label) in enumerate(triples):
             number = int(label) if label.is_integer() else label
-            stream.write(f"{qid} 0 {docno} {number!r}\n")
+            line = f"{qid} 0 {docno} {number!r}\n"
+            if row == 0:
+                check_first_line("write_qrels", line)
+            stream.write(line)
 
 
 def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -182,7 +191,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    refuse = partial(refuse_in, "write_answers")
+    refuse = partial(refuse_in, "write_answers", frame=frame)
     check_ids(frame[QID], QID, refuse)
     check_texts(frame[QANSWER], QANSWER, refuse)
     if SAMPLE in keys:

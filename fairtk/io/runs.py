@@ -32,10 +32,12 @@ from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.rows import (
     RUN_LAYOUTS,
     Rows,
+    check_first_line,
     fields_of,
     has_header,
     read_named,
     read_whitespace,
+    refuse_aliases,
     refuse_spaces,
 )
 from fairtk.io.tables import write_table
@@ -278,8 +280,9 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
         InputError: the run is invalid; or, in TREC's format, a qid, docno or the tag is empty or
             has white space.
     """
-    coded = Run(run, "write_run")
+    coded = Run(run, "write_run").checked()
     if is_parquet_name(path):
+        refuse_aliases("write_run", run.columns)
         write_table(run, path)
         return
     remedy = "; write Parquet instead"
@@ -293,7 +296,10 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
             zip(qids, docnos, ranks, scores, strict=True)
         ):
             sample = "Q0" if samples is None else samples[row]
-            stream.write(f"{qid} {sample} {docno} {rank} {score!r} {tag}\n")
+            line = f"{qid} {sample} {docno} {rank} {score!r} {tag}\n"
+            if row == 0:
+                check_first_line("write_run", line)
+            stream.write(line)
 
 
 def _read_samples(rows: Rows) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from fairtk.errors import FormatError, InputError
 from fairtk.frames import GOLD_ANSWER, WEIGHT
@@ -21,7 +22,7 @@ from fairtk.frames.schema import Refuse, RowProblem, is_text, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import LINE, PIPED, is_parquet_name, parse_json
 from fairtk.io.parquet import write_parquet
-from fairtk.io.rows import ALIASES, NOTE, NUMBER, Rows, looks_like_a_row, numbers_in
+from fairtk.io.rows import NOTE, NUMBER, Rows, looks_like_a_row, numbers_in
 
 _JSONL = (".jsonl", ".ndjson")
 
@@ -41,9 +42,8 @@ def write_table(
         InputError: the folder does not exist, or the format cannot hold a value or the name of a
             column.
     """
-    is_parquet = is_parquet_name(path)
-    _check_names(frame.columns, path, is_parquet)
-    if is_parquet:
+    check_names(frame.columns, path)
+    if is_parquet_name(path):
         write_parquet(listed_evenly(frame), path, note)
         return
     columns = {name: frame[name].tolist() for name in frame.columns}
@@ -52,29 +52,18 @@ def write_table(
     with atomic_text(path) as stream:
         if note and lines is _delimited_lines:
             stream.write(NOTE + json.dumps(note, ensure_ascii=False) + "\n")
-        for row, line in enumerate(lines(columns, "," if name.endswith(".csv") else "\t", path)):
-            if len(line) > LINE // 4 and len(line.encode("utf-8", "replace")) > LINE:
-                raise InputError(f"{path}: row {row}: text must be at most 1 MiB long{_REMEDY}")
-            try:
-                stream.write(line)
-            except UnicodeEncodeError:
-                raise InputError(
-                    f"{path}: row {row}: unpaired surrogate in {line!r:.80}; it was decoded "
-                    "wrongly, read the data again"
-                ) from None
+        stream.writelines(lines(columns, "," if name.endswith(".csv") else "\t", path))
 
 
-_REMEDY = "; write .parquet instead"
+_REMEDY = "; write .jsonl or .parquet instead"
 _UNFIT_NAME = re.compile(r"[,\"]")
 
 
-def _check_names(columns: pd.Index, path: str | PathLike[str], is_parquet: bool) -> None:
+def check_names(columns: pd.Index, path: str | PathLike[str]) -> None:
     """Refuse names of columns that are read back as others."""
     for name in columns:
         flaw = find_flaw(name) if isinstance(name, str) else "is not text"
-        if name in ALIASES:
-            flaw = f"is read as {ALIASES[name]!r}"
-        elif isinstance(name, str) and not is_parquet:
+        if isinstance(name, str) and not is_parquet_name(path):
             if _UNFIT_NAME.search(name):
                 flaw = "has a comma or a quote"
             elif NUMBER.fullmatch(name):
@@ -119,13 +108,13 @@ def _delimited_lines(
             elif looks_like_a_row(cell, len(columns)):
                 flaw = "a text must not have lines that look like rows"
             if cell is None or flaw:
-                raise InputError(
-                    f"{path}: row {row}, column {column!r}: {flaw}; write .jsonl or .parquet "
-                    "instead"
-                )
+                raise InputError(f"{path}: row {row}, column {column!r}: {flaw}{_REMEDY}")
             # csv.writer does not quote a lone carriage return, at which csv.reader ends the record
             cells.append('"' + cell.replace('"', '""') + '"' if quoted.search(cell) else cell)
-        yield delimiter.join(cells) + "\n"
+        line = delimiter.join(cells) + "\n"
+        if len(line) > LINE // 4 and len(line.encode("utf-8", "replace")) > LINE:
+            raise InputError(f"{path}: row {row}: a row must be at most 1 MiB long{_REMEDY}")
+        yield line
 
 
 def strings_or_lists(rows: Rows, column: str) -> None:
@@ -224,7 +213,7 @@ def listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:
     """
     changed = {}
     for name in frame.columns:
-        if frame[name].dtype == object:
+        if frame[name].dtype == object and infer_dtype(frame[name]) != "string":
             values = [_plain(v) for v in frame[name]]
             if any(isinstance(v, list) for v in values):
                 changed[name] = [v if isinstance(v, list) or is_missing(v) else [v] for v in values]
@@ -239,9 +228,7 @@ def _plain(value: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, NaT or ``pandas.NA``."""
-    return (
-        value is None or value is pd.NA or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
-    )
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def _cell(value: Any, is_gold_answer: bool) -> str | None:
