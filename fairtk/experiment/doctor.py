@@ -16,7 +16,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
-from fairtk.experiment.evaluate_runs import GivenGroups, complete_measure, parse_with
+from fairtk.experiment.evaluate_runs import GivenGroups, complete_measure, measure_list, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
@@ -194,8 +194,7 @@ def doctor(
         results += findings.targets(attribute, fitted, ranked, cutoff)
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
-        is_single = isinstance(measures, str) or not isinstance(measures, Sequence)
-        texts: list[Any] = [measures] if is_single else list(measures)
+        texts = measure_list(measures, may_be_empty=True)
         texts = texts or _measures(cutoff, list(targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts

@@ -25,7 +25,7 @@ from fairtk.experiment.values import (
 from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE
 from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
-from fairtk.io.atomic import atomic_text, put_in_place
+from fairtk.io.atomic import put_in_place
 from fairtk.io.tables import listed_evenly
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ def save(results: Results, folder: Path) -> None:
                 raise
             if not (folder / _MANIFEST).exists():  # no older save needs its files
                 _publish(folder, digests)
-            _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
+            put_in_place(folder / _NEW / _MANIFEST, folder / _MANIFEST)
             _publish(folder, digests)
+            shutil.rmtree(folder / _NEW)
             # remove tables of an earlier save, so that nobody reads them
             for path in [*folder.glob(f"{_RANKINGS}/*.parquet"), *folder.glob("*.parquet")]:
                 if path.relative_to(folder).as_posix() not in digests and _is_ours(path):
@@ -130,10 +131,11 @@ def _write_new(
     part.parent.mkdir()
 
     def write(name: str, content: pd.DataFrame | dict[str, Any]) -> None:
-        if isinstance(content, dict):
-            _write_json(content, part)
-        else:
-            write_parquet(listed_evenly(content), part)
+        with part.open("wb") as stream:
+            if isinstance(content, dict):
+                stream.write(_json_text(content).encode())
+            else:
+                write_parquet(listed_evenly(content), stream)
         digests[name] = _file_digest(part)
         put_in_place(part, _new_path(folder, name, digests[name]))
 
@@ -151,6 +153,8 @@ def _write_new(
             frames[file] = _stacked(parts)
     for file, content in {**frames, ENVIRONMENT: results.environment, CONFIG: config}.items():
         write(file, content)
+    manifest = _json_text({"form": FORM, "files": digests})
+    (folder / _NEW / _MANIFEST).write_text(manifest, encoding="utf-8")
     return digests
 
 
@@ -165,7 +169,6 @@ def _publish(folder: Path, digests: Mapping[str, str]) -> None:
         path = _new_path(folder, name, digest)
         if path.exists():
             put_in_place(path, folder / name)
-    shutil.rmtree(folder / _NEW, ignore_errors=True)
 
 
 def _finish_save(folder: Path) -> None:
@@ -176,6 +179,7 @@ def _finish_save(folder: Path) -> None:
         except FormatError:
             digests = {}
         _publish(folder, digests)
+        shutil.rmtree(folder / _NEW)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
@@ -221,10 +225,8 @@ def _file_digest(path: Path) -> str:
     return content.hexdigest()
 
 
-def _write_json(value: Any, path: Path) -> None:
-    with atomic_text(path) as stream:
-        json.dump(value, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def load(folder: Path) -> dict[str, Any]:

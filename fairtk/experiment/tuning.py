@@ -186,7 +186,7 @@ def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]
 
     The folds depend on the seed and the qids, but not on the order of the qids.
     """
-    shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
+    shuffled = sorted(checks.listed("qids", qids), key=lambda qid: digest([seed, str(qid)], 16))
     return {qid: index % count for index, qid in enumerate(shuffled)}
 
 

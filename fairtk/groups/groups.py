@@ -375,7 +375,8 @@ class Groups(EqualByContent):
                 f"unlabeled='bounds' requires one attribute, got the crossed attributes "
                 f"{self.space.title!r}; measure them one by one"
             )
-        names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+        listed = docnos if isinstance(docnos, np.ndarray) else checks.listed("docnos", docnos)
+        names = np.asarray(listed, dtype=object)
         rows = self._rows(names)
         if unlabeled == "drop":
             counted = np.all([own >= 0 for own in rows], axis=0)

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from fairtk import checks
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 
@@ -172,6 +173,7 @@ class CallableBackend(EqualByContent):
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Return one answer per prompt, in order, without surrounding white space."""
+        prompts = checks.listed("prompts", prompts, self.name)
         distinct = list(dict.fromkeys(prompts))
         if not distinct:
             return []

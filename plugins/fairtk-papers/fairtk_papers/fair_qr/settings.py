@@ -312,12 +312,12 @@ def from_trec_fair(
     from fairtk.datasets import trec_fair
     from fairtk.io import resolve_dataset
 
-    if attributes is not None and (
-        isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
-    ):
-        raise ParameterError(
-            f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
-        )
+    if attributes is not None:
+        attributes = checks.listed("attributes", attributes)
+        if not all(isinstance(name, str) for name in attributes):
+            raise ParameterError(
+                f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
+            )
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
