@@ -12,7 +12,6 @@ from ir_measures import nDCG
 
 import fairtk
 from fairtk import checks, errors
-from fairtk.demo import invented_people
 from fairtk.frames import Qrels, require_columns
 from fairtk.groups import Groups, Target
 from fairtk.llm import CallableBackend
@@ -239,14 +238,6 @@ def test_prune_removes_one_system(store, names):
 def test_a_store_is_measured_with_one_measure(store, measures):
     results = fairtk.experiment.open_results(store, QRELS, measures)
     assert results.measures == ["nDCG@2"]
-
-
-def test_documents_of_lamp_by_a_generator(tmp_path):
-    invented_people.write_invented_folder(tmp_path / "lamp", 12)
-    dataset = fairtk.datasets.lamp.from_folder(tmp_path / "lamp", split="dev")
-    ids = [doc.doc_id for doc in dataset.docs_iter()][:5]
-    store = dataset.docs_store()
-    assert [*store.get_many(name for name in ids)] == [*store.get_many(ids)] == ids
 
 
 SEVERAL = re.compile(r"\b(Iterable|Sequence|Collection|list)\b")

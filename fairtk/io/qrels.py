@@ -232,8 +232,13 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
                 f"{where}: missing column 'sample', which answers of a sampled run require"
             )
         keys = [QID]
-    merged = run.drop(columns=QANSWER, errors="ignore").merge(
-        answers[[*keys, QANSWER]], on=keys, how="left", validate="many_to_one"
+    # an index that has the name of a column would be ambiguous
+    rows = run.drop(columns=QANSWER, errors="ignore").reset_index(drop=True)
+    merged = rows.merge(
+        answers[[*keys, QANSWER]].reset_index(drop=True),
+        on=keys,
+        how="left",
+        validate="many_to_one",
     )
     missing = merged[merged[QANSWER].isna()].drop_duplicates(keys)
     if len(missing):
