@@ -1,10 +1,14 @@
 """Functions that accept frames give the same result whatever the index."""
 
 import inspect
+import re
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from api_exports import exports
 
 import fairtk
 from fairtk import credit, io
@@ -62,6 +66,10 @@ def written(write, suffix):
     return call
 
 
+def calibrating(relevance):
+    return fairtk.FairSampler(max_relevance_loss=0.1, cutoff=2, n_samples=2, relevance=relevance)
+
+
 def judged(qrels, run):
     return fairtk.evaluate(qrels, run, ["EE_D@2", "E(nDCG@2)"]).per_query
 
@@ -92,9 +100,7 @@ CALLS = {
     ),
     "fairtk.FairSampler.policy inp": (lambda f: fairtk.FairSampler(1).policy(f)[1:], RUN),
     "fairtk.FairSampler.calibrated inp": (
-        lambda f: fairtk.FairSampler(max_relevance_loss=0.1, cutoff=2, relevance=BARE).calibrated(
-            f
-        ),
+        lambda f: calibrating(BARE).calibrated(f),
         RUN,
     ),
     "fairtk.OracleSampler qrels": (
@@ -281,7 +287,7 @@ EXEMPT = re.compile(
     # all transformers and measures: TransformerContract and MeasureContract
     r"|.* (inp|trace|relevance)$|.*FairMeasure\.score_query |fairtk\.FairQR|fairtk\.testing\."
     # the same argument, by the same function as another that is tested
-    r"|.* (gold|answers|baseline)$|.*\.(tune|plan|write_folder) |.*\.fit_browsing |fairtk\.Experiment "
+    r"|.* (gold|answers|baseline)$|.*\.(tune|plan|write_folder|fit_browsing) |fairtk\.Experiment "
 )
 
 
