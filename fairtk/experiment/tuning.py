@@ -321,6 +321,7 @@ def tune(
         FairtkError: a pipeline fails; the message has its settings.
     """
     require_columns(topics, [QID], "tune: topics")
+    topics = topics.reset_index(drop=True)
     settings = combinations(grid, "tune")
     default = _taken(build, settings)
     parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")

@@ -313,10 +313,10 @@ def from_trec_fair(
     from fairtk.io import resolve_dataset
 
     if attributes is not None:
-        attributes = checks.listed("attributes", attributes)
-        if not all(isinstance(name, str) for name in attributes):
+        given, attributes = attributes, list(attributes)
+        if isinstance(given, str) or not all(isinstance(name, str) for name in attributes):
             raise ParameterError(
-                f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
+                f"attributes must be a list of names, e.g. ['gender'], got {given!r}"
             )
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
