@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
@@ -118,6 +119,7 @@ def choice(name: str, value: Any, choices: Collection[Any], where: str = "") -> 
     Raises:
         ParameterError: the value is not one of the choices.
     """
+    choices = listed("choices", choices)
     if not isinstance(value, tuple({type(c) for c in choices})) or value not in choices:
         raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}")
     return value
@@ -178,6 +180,19 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
     if not isinstance(name, str) or name not in names:
         raise NotFoundError(kind, name, names)
     return str(name)
+
+
+def listed(name: str, values: Any, where: str = "") -> list[Any]:
+    """Return a setting with several values as a list; a text or a path is one value.
+
+    Raises:
+        ParameterError: the setting is not iterable.
+    """
+    if isinstance(values, str | PathLike):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise _error(name, values, where, "be a list")
+    return list(values)
 
 
 def cutoff(value: Any, where: str) -> int | None:

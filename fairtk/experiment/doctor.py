@@ -20,6 +20,7 @@ from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     common_metadata,
     complete_measure,
+    measure_list,
     metadata_path,
     parse_with,
     read_groups,
@@ -204,8 +205,7 @@ def doctor(
         results += findings.targets(attribute, fitted, ranked, cutoff)
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
-        is_single = isinstance(measures, str) or not isinstance(measures, Sequence)
-        texts: list[Any] = [measures] if is_single else list(measures)
+        texts = measure_list(measures, may_be_empty=True)
         texts = texts or _measures(cutoff, list(targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts

@@ -344,11 +344,11 @@ def read_groups(source: Any) -> Groups:
     return trec_fair.groups(path, name)
 
 
-def measure_list(measures: Any) -> list[Any]:
+def measure_list(measures: Any, may_be_empty: bool = False) -> list[Any]:
     """Return one or several measures as a list."""
     is_single = isinstance(measures, str) or not isinstance(measures, Iterable)
     result = [measures] if is_single else list(measures)
-    if not result:
+    if not result and not may_be_empty:
         raise InputError("at least one measure is required, e.g. EE_D@5")
     return result
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -30,6 +30,7 @@ from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     complete_measure,
+    measure_list,
     parse_with,
     prepare_labels,
 )
@@ -356,8 +357,9 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")
         pairs = [(str(name), system) for name, system in systems.items()]
-    elif isinstance(systems, list | tuple | pd.DataFrame):
-        systems = [systems] if isinstance(systems, pd.DataFrame) else systems
+    elif isinstance(systems, list | tuple | pd.DataFrame | Iterator):
+        systems = [systems] if isinstance(systems, pd.DataFrame) else list(systems)
+        names = None if names is None else checks.listed("names", names, "Experiment")
         if names is not None and len(names) != len(systems):
             raise ParameterError(
                 f"Experiment: `names` must have one name per system ({len(systems)}), got "
@@ -484,8 +486,9 @@ def open_results(
         StoreError: the store is damaged.
     """
     path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
-    parsed_measures = [parse_with(given_groups, measure) for measure in measures]
-    starts = list(chains)
+    given_measures = measure_list(measures, may_be_empty=True)
+    parsed_measures = [parse_with(given_groups, measure) for measure in given_measures]
+    starts = checks.listed("chains", chains)
     if (path / CONFIG).exists():
         if parsed_measures or qrels is not None or starts:
             raise InputError(

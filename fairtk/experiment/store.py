@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 import pyterrier as pt
 
+from fairtk import checks
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
@@ -463,7 +464,7 @@ def prune(
         ParameterError: nothing to remove is given.
         StoreError: there is no store, or it is not writable; nothing was removed.
     """
-    starts, names = list(chains), list(systems)
+    starts, names = checks.listed("chains", chains), checks.listed("systems", systems)
     if not (starts or names or failed):
         raise ParameterError("prune: `chains`, `systems` or `failed` is required")
     with closing(_store(save_dir)) as store:

@@ -188,7 +188,7 @@ def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]
     """
     checks.integer("count", count, "folds")
     checks.integer("seed", seed, "folds", least=None)
-    shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
+    shuffled = sorted(checks.listed("qids", qids), key=lambda qid: digest([seed, str(qid)], 16))
     return {qid: index % count for index, qid in enumerate(shuffled)}
 
 
@@ -325,6 +325,7 @@ def tune(
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:
         checks.boolean("trained", trained, "tune")
+    topics = topics.reset_index(drop=True)
     settings = combinations(grid, "tune")
     default = _taken(build, settings)
     parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from fairtk.exposure.expected import (
     target_exposure,
 )
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
+from fairtk.frames.ids import SURROGATE
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as named in TREC Fair Ranking."""
@@ -70,6 +71,13 @@ class LevelSpace(Sequence[Level]):
     unknown: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        for text in chain(self.names, *self.levels):
+            if SURROGATE.search(text):
+                raise InputError(
+                    f"unpaired surrogate in {text!r}; it was decoded wrongly, read the data again"
+                )
+        if "" in self.names:
+            raise InputError("the name of an attribute must not be empty")
         twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
         if twice:
             raise InputError(

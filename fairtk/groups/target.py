@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display.tables import frame_html
 from fairtk.errors import (
     ColumnError,
@@ -212,6 +213,7 @@ def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
     """Return the grade of each document's class, 1 for the least work; NaN without a class."""
+    order = checks.listed("order", order)
     indices = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]
@@ -622,7 +624,7 @@ class Target(EqualByContent):
 
     def _rows_of(self, qids: Iterable[str]) -> IntArray:
         """Return the row of each query, -1 for a query without a target."""
-        names = np.array([str(q) for q in qids], dtype=object)
+        names = np.array([*map(str, checks.listed("qids", qids))], dtype=object)
         if self.qids is None:
             return np.zeros(len(names), dtype=np.int64)
         return np.asarray(self._index.get_indexer(names), dtype=np.int64)

@@ -29,16 +29,18 @@ from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
 from fairtk.frames.schema import check_order, check_samples, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
-from fairtk.io.parquet import write_parquet
 from fairtk.io.rows import (
     RUN_LAYOUTS,
     Rows,
+    check_first_line,
     fields_of,
     has_header,
     read_named,
     read_whitespace,
+    refuse_aliases,
     refuse_spaces,
 )
+from fairtk.io.tables import write_table
 
 _TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
 """The columns of lists of TREC Fair Ranking 2022, Task 1 and Task 2."""
@@ -278,12 +280,13 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
         InputError: the run is invalid; or, in TREC's format, a qid, docno or the tag is empty or
             has white space.
     """
-    coded = Run(run, "write_run")
+    coded = Run(run, "write_run").checked()
     if not isinstance(tag, str):
         raise ParameterError(f"write_run: tag must be a string, got {tag!r}")
     if is_parquet_name(path):
         check_samples(run, "write_run")
-        write_parquet(run, path)
+        refuse_aliases("write_run", run.columns)
+        write_table(run, path)
         return
     remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
@@ -296,7 +299,10 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
             zip(qids, docnos, ranks, scores, strict=True)
         ):
             sample = "Q0" if samples is None else samples[row]
-            stream.write(f"{qid} {sample} {docno} {rank} {score!r} {tag}\n")
+            line = f"{qid} {sample} {docno} {rank} {score!r} {tag}\n"
+            if row == 0:
+                check_first_line("write_run", line)
+            stream.write(line)
 
 
 def _read_samples(rows: Rows) -> None:

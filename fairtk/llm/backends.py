@@ -177,6 +177,7 @@ class CallableBackend(EqualByContent):
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Return one answer per prompt, in order, without surrounding white space."""
+        prompts = checks.listed("prompts", prompts, self.name)
         distinct = list(dict.fromkeys(prompts))
         if not distinct:
             return []

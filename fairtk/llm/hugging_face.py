@@ -352,6 +352,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
         """
+        prompts = checks.listed("prompts", prompts, self.name)
         for index, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
                 raise InputError(f"{self.name!r}: prompt {index} must be a string, got {prompt!r}")

@@ -31,6 +31,7 @@ from fairtk.testing.toys import (
     toy_answers,
     toy_qrels,
     toy_topics,
+    with_other_indexes,
 )
 
 Values = dict[str, float]
@@ -146,6 +147,19 @@ class MeasureContract:
                 qrels, shuffled = _shuffled(self.qrels(), rng), _shuffled(run, rng)
                 message = f"{self.measure!r} depends on the order of rows ({name})"
                 check_values(self.values(qrels, shuffled), expected, message)
+
+    def test_index_does_not_matter(self) -> None:
+        """Any index of labels and runs gives the same values."""
+        for name, run in self.policies().items():
+            expected = self.values(self.qrels(), run)
+            frames = zip(
+                with_other_indexes(self.qrels()).items(),
+                with_other_indexes(run).values(),
+                strict=True,
+            )
+            for (kind, qrels), indexed in frames:
+                message = f"{self.measure!r} depends on the index: {kind} ({name})"
+                check_values(self.values(qrels, indexed), expected, message)
 
     def test_names_of_documents_do_not_matter(self) -> None:
         """Other docnos, in another alphabetical order, have the same values."""

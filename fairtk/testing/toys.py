@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
@@ -127,6 +128,21 @@ def toy_qrels() -> pd.DataFrame:
         for docno in _TEXTS
     ]
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL, GOLD_ANSWER])
+
+
+def with_other_indexes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the frame with indexes that must not matter, by the kind of index."""
+    n = len(frame)
+    numbers, texts = np.arange(n), [f"x{n - i}" for i in range(n)]
+    dates = pd.date_range("2020-01-01", periods=n)
+    indexes = {
+        "repeated": pd.Index(numbers // 2),
+        "unsorted": pd.Index(numbers[::-1] * 7),
+        "texts, named as a column": pd.Index(texts, name=QID),
+        "dates, named as a column": pd.Index(dates, name=DOCNO),
+        "of several levels": pd.MultiIndex.from_arrays([numbers % 2, texts], names=[QID, DOCNO]),
+    }
+    return {kind: frame.set_axis(index) for kind, index in indexes.items()}
 
 
 TOLERANCE = 1e-9

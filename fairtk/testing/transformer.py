@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, digest
 from fairtk.settings import Configurable, names_of_settings, remade
-from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples
+from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples, with_other_indexes
 from fairtk.transformers import FairTransformer
 
 
@@ -140,6 +140,15 @@ class TransformerContract:
         for _ in range(2):
             actual = self.make().transform(inp.iloc[rng.permutation(len(inp))])
             check_frames(actual, expected, f"{self._name()} depends on the order of rows")
+
+    def test_index_does_not_matter(self) -> None:
+        """Any index of the input gives the same rows in the same order."""
+        expected = self.make().transform(self.inp())
+        for kind, inp in with_other_indexes(self.inp()).items():
+            actual = self.make().transform(inp)
+            assert snapshot(actual.reset_index(drop=True)) == snapshot(
+                expected.reset_index(drop=True)
+            ), f"{self._name()} depends on the index: {kind}"
 
     # Settings ----------------------------------------------------------------------------------
 

@@ -184,7 +184,11 @@ def work_needed(
     """
     pages = load_pages(_metadata(files_of(source, "work_needed"), assessed), ())
     documents = pd.Index(pages.ids)
-    return _work(pages, documents, as_strings(documents) if docnos is None else list(docnos))
+    return _work(
+        pages,
+        documents,
+        as_strings(documents) if docnos is None else checks.listed("docnos", docnos),
+    )
 
 
 def _work(pages: Pages, documents: pd.Index, docnos: Any) -> pd.Series:

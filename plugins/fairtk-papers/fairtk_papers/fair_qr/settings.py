@@ -317,12 +317,12 @@ def from_trec_fair(
     from fairtk.datasets import trec_fair
     from fairtk.io import resolve_dataset
 
-    if attributes is not None and (
-        isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
-    ):
-        raise ParameterError(
-            f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
-        )
+    if attributes is not None:
+        given, attributes = attributes, list(attributes)
+        if isinstance(given, str) or not all(isinstance(name, str) for name in attributes):
+            raise ParameterError(
+                f"attributes must be a list of names, e.g. ['gender'], got {given!r}"
+            )
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
