@@ -377,6 +377,7 @@ def frontier(
     """
     checks.open_interval("confidence", confidence, "frontier")
     checks.integer("resamples", resamples, "frontier")
+    checks.integer("seed", seed, "frontier", least=0)
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
@@ -453,7 +454,9 @@ def _exact(
     browsing, cutoff = _model(measure)
     finite = [alpha for alpha in grid if alpha != DETERMINISTIC]
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
-    parts = {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
+    nothing = frame.iloc[:0].drop(columns=ALPHA)  # a run without rows
+    parts = dict.fromkeys(finite, nothing)
+    parts |= {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
     if DETERMINISTIC in grid:
         parts[DETERMINISTIC] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(
             run
