@@ -119,6 +119,9 @@ def test_each_kind_of_files(fairtk, world, command):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [*GIVEN, "demo"])
 def test_single_options(fairtk, world, command):
+    if command == "demo":
+        pytest.importorskip("torch")
+        pytest.importorskip("transformers")
     options = list(single_options(option_words(command, VALUES)))
     files = ("two runs", "one query") if command in GIVEN else ("",)
     cases = [[*_base(command, name), *words] for name in files for words in options]

@@ -6,12 +6,15 @@ import json
 import shutil
 from itertools import combinations
 
+import pandas as pd
 import pytest
 import qr_world
 import trec_fair_files as files
 from chat_server import serving
 from command_options import option_words, pairs_of_options, single_options, unexpected
-from fairtk_papers.fair_qr.systems import BUILT_IN
+from fairtk_papers.fair_qr.report import FRAMES
+from fairtk_papers.fair_qr.systems import BUILT_IN, REFINING
+from fairtk_papers.fair_qr.values import DRIFT
 
 from fairtk import demo
 from fairtk.plugins import registry
@@ -59,8 +62,7 @@ def world(tmp_path, wiki):
 def _base(command, wiki):
     """Return arguments and options that a command can run with, and quickly."""
     if command == "qr":
-        shortest = ["--no-variations", "--no-tuning", "--attribute", "gender", "-s", "bm25"]
-        return [str(wiki), *shortest, "-o", "out"]
+        return [str(wiki), *SMALL, "-s", "bm25", "-o", "out"]
     model = ["-g", f"t5:{demo.model_folder()}"]
     small = ["-n", "2", "-a", "0", "-a", "8", "--limit", "2", "--no-rankings"]
     return [str(demo.collection_folder()), "-t", "2", *model, *small, "-o", "out"]
@@ -80,10 +82,26 @@ def _words(command):
     return option_words(command, {**VALUES, "systems": systems})
 
 
-@pytest.mark.parametrize("system", [*BUILT_IN, *registry.study_systems.names()])
+SMALL = ["--no-variations", "--no-tuning", "--attribute", "gender"]
+
+
+def test_bm25_alone(fairtk, wiki, tmp_path):
+    result = fairtk("qr", wiki, *SMALL, "-s", "bm25", "-o", "out")
+    assert result.exit_code == 0, result.output
+    # empty frames have the columns of other studies
+    read = {name: pd.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in FRAMES}
+    empty = [name for name, frame in read.items() if frame.empty]
+    assert {"drift", "controls", "tuning", "variations"} <= set(empty)
+    assert all(list(read[name].columns[:3]) == ["attribute", "target", "system"] for name in empty)
+    assert list(read["drift"].columns[3:]) == DRIFT[2:]
+    header = pd.read_csv(tmp_path / "out" / "variations.csv").columns
+    assert {"variation", "setting", "nDCG change", "AWRF"} <= set(header)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [*REFINING, *registry.study_systems.names()])
 def test_each_system_alone(fairtk, wiki, system):
-    words = [wiki, "--no-variations", "--no-tuning", "--attribute", "gender", "-s", system]
-    result = fairtk("qr", *words)
+    result = fairtk("qr", wiki, *SMALL, "-s", system)
     assert unexpected(result) == "" and result.exit_code == 0, result.output
     assert system in result.stdout
 
@@ -130,7 +148,6 @@ def with_topics(wiki, folder, change):
     return folder
 
 
-SMALL = ["--no-variations", "--no-tuning", "--attribute", "gender"]
 SYSTEMS = ["-s", "bm25", "-s", "fair-qr", "-s", "random-terms"]
 
 
