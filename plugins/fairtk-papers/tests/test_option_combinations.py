@@ -35,7 +35,7 @@ VALUES = {
     "api_key_env": ("NONE", ""),
     "server_settings": ("temperature=none", "unknown=1", "max_tokens=x", "x"),
     "prices": ("prices.tsv", "mine.run", "none.tsv"),
-    "alphas": ("0", "8", "-1", "nan"),
+    "alphas": ("1", "8", "-1", "nan"),
     "n_samples": ("-1", "0", "1", "3"),
     "limit": ("-1", "0", "1", "2"),
     "tasks": ("2", "0", "4", "8"),
@@ -107,10 +107,31 @@ def test_each_system_alone(fairtk, wiki, system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["qr", "rag"])
-def test_single_options(fairtk, wiki, world, command):
-    cases = [[*_base(command, wiki), *words] for words in single_options(_words(command))]
-    assert _failures(fairtk, command, cases) == {}
+@pytest.mark.parametrize("last", [[], ["--status"], ["--dry-run"]])
+def test_single_options_of_qr(fairtk, wiki, world, last):
+    cases = [[*_base("qr", wiki), *words, *last] for words in single_options(_words("qr"))]
+    assert _failures(fairtk, "qr", cases) == {}
+
+
+@pytest.mark.slow
+def test_single_options_of_rag_without_a_run(fairtk, wiki, world):
+    options = single_options(_words("rag"))
+    cases = [[*_base("rag", wiki), *words, "--status"] for words in options]
+    assert _failures(fairtk, "rag", cases) == {}
+
+
+def test_a_negative_seed_is_refused_before_the_run(fairtk, wiki, tmp_path):
+    for command in ("qr", "rag"):
+        result = fairtk(command, *_base(command, wiki), "--seed", "-1")
+        assert unexpected(result) == "" and result.exit_code == 2
+        assert "--seed" in result.stderr and "-1" in result.stderr
+        assert not (tmp_path / "out" / "experiment.sqlite").exists()
+
+
+@pytest.mark.nightly
+def test_single_options_of_rag(fairtk, wiki, world):
+    cases = [[*_base("rag", wiki), *words] for words in single_options(_words("rag"))]
+    assert _failures(fairtk, "rag", cases) == {}
 
 
 @pytest.mark.slow
