@@ -485,7 +485,9 @@ def _exact(
     browsing, cutoff = _model(measure)
     finite = [alpha for alpha in grid if alpha != DETERMINISTIC]
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
-    parts = {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
+    nothing = frame.iloc[:0].drop(columns=ALPHA)  # a run without rows
+    parts = dict.fromkeys(finite, nothing)
+    parts |= {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
     if DETERMINISTIC in grid:
         parts[DETERMINISTIC] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(
             run

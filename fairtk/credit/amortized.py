@@ -155,6 +155,8 @@ def providers(
     except ParameterError as error:  # without the name of the measure
         raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
+    if not len(labels.frame):
+        raise InputError(f"{where} (qrels): no rows")
     judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":

@@ -31,7 +31,6 @@ from fairtk_classic.group_measure import (
 
 if TYPE_CHECKING:
     from fairtk.measures import LabeledRun
-    from fairtk_classic.group_measure import Reasons, Scored
 
 
 TRACE = 1e-9

@@ -589,7 +589,7 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
 
 def _with_target_names(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the name of the target after ``attribute``, if it has that column."""
-    if "attribute" not in frame or frame.empty:
+    if "attribute" not in frame:
         return frame
     frame = frame.copy()
     column = list(frame.columns).index("attribute") + 1

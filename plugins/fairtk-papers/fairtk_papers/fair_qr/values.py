@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, UndefinedWarning
+from fairtk.errors import DataWarning, UndefinedWarning, format_list
 from fairtk.experiment import Experiment
 from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK
@@ -139,6 +139,10 @@ def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 LEAST_KEPT, LEAST_OVERLAP = 0.5, 0.25
+DRIFT = [
+    *("attribute", "system", "words kept", "overlap"),
+    *("AWRF gained", "nDCG lost", "lost per gained"),
+]
 _PAIRS = (
     *((FAIR_QR, BM25), (RANDOM, BM25), (FAIR_QR, RANDOM)),
     *((BY_EXPOSURE, BM25), (BY_EXPOSURE, FAIR_QR)),
@@ -210,7 +214,7 @@ def drift_frame(
                 "lost per gained": loss / gain if gain > 0 else float("nan"),
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=DRIFT)
 
 
 def refined_qids(trace: pd.DataFrame) -> set[str]:
@@ -253,6 +257,21 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         f"does not measure: they have less than {LEAST_KEPT:.0%} of the original words, less than "
         f"{LEAST_OVERLAP:.0%} of BM25's top, or the same answer for all topics: "
         f"{'; '.join(descriptions)}. Check the models and their prompt"
+    )
+
+
+def empty_ranking_warning(systems: Mapping[Cell, SystemResults]) -> str:
+    """Return a warning about topics without any document, or an empty string."""
+    systems_of: dict[str, dict[str, None]] = {}
+    for cell, results in systems.items():
+        for qid in results.empty_qids if not cell.variation else ():
+            systems_of.setdefault(qid, {})[cell.system] = None
+    if not systems_of:
+        return ""
+    names = dict.fromkeys(name for names in systems_of.values() for name in names)
+    return (
+        f"no document is retrieved for {len(systems_of)} topics ({format_list(systems_of)}), which "
+        f"get the worst value: {', '.join(names)}"
     )
 
 

@@ -57,7 +57,8 @@ def plot_trade_off(
     These are the paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU) and the figures
     of appendices F to H. There is one panel per task and generator. Bars are 95 % t intervals over
     the queries. The hollow mark is the deterministic run. The figure of EE_R and normalized EU (5a)
-    also prints the correlation of each line with its interval (`correlation`).
+    also prints the correlation of each line with its interval (`correlation`), and whether the
+    deterministic run is among the points.
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
@@ -100,6 +101,9 @@ def plot_trade_off(
                 value, low, high, note = correlation(wide, x, y)
                 ends = f"(no interval: {note})" if note else f"[{low:.2f}, {high:.2f}]"
                 texts.append(f"{line}: r = {value:.2f} {ends}")
+            has_fixed = any(DETERMINISTIC in _alphas(wide) for wide in panel.values())
+            end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
+            texts.append(f"r: queries at all points of a line, {end}")
             axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
@@ -369,7 +373,8 @@ def correlation(
 ) -> tuple[float, float, float, str]:
     """Return Pearson's correlation of two measures, with a percentile bootstrap interval.
 
-    The paper does not define its correlation. Here it is taken over all queries under all policies.
+    The paper does not define its correlation. Here it is taken over all queries under all policies,
+    with the deterministic run if `wide` has it.
     The bootstrap resamples queries, each with all its points.
 
     Args:
