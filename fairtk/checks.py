@@ -154,7 +154,7 @@ def refuse_missing(name: str, value: Any, where: str = "", default: Any = ...) -
         name: the setting.
         value: the user's value.
         where: the owner of the setting.
-        default: the default value; ``...`` if there is none.
+        default: the default value; ``...`` without a default.
 
     Raises:
         ParameterError: the value is one of these.

@@ -1,7 +1,7 @@
 """Valid calls of the public classes and functions with settings; tests change one setting each."""
 
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +117,10 @@ def calls():
         "js_divergence": (js_divergence, {"p": shares, "q": shares}),
         "log_base": (log_base, {"base": 2}),
         "mean_intervals": (statistics.mean_intervals, {"values": [[0.1, 0.5, 0.7]]}),
+        "percentile_interval": (
+            partial(statistics.percentile_interval, 0.5, [0.1, 0.5, 0.7]),
+            {"confidence": 0.9},
+        ),
         "paired_test": (statistics.paired_test, {**pairs, "test": "randomization"}),
         "curve_values": (
             statistics.curve_values,

@@ -123,6 +123,10 @@ CALLS = {
     "fairtk.Groups.from_frame levels": (levels, ["AB"]),
     "fairtk.Groups.memberships docnos": (lambda v: GROUPS.memberships(v).level, ["d1"]),
     "fairtk.Target.for_qids qids": (lambda v: TARGET.for_qids(v).n_rows, ["q1"]),
+    "fairtk.Target.drop_unknown qids": (
+        lambda v: TARGET.drop_unknown(TARGET.for_qids(["q1"]), v).n_rows,
+        ["q1"],
+    ),
     "fairtk.Target.from_work_needed order": (
         lambda v: Target.from_work_needed(QRELS, GROUPS, WORK, order=v).to_frame(),
         ["Stub", "B", "FA"],
@@ -240,12 +244,23 @@ def test_a_store_is_measured_with_one_measure(store, measures):
     assert results.measures == ["nDCG@2"]
 
 
+@pytest.mark.parametrize("make", [str, lambda chain: [chain], lambda chain: iter([chain])])
+def test_a_store_is_opened_by_one_chain(store, make, tmp_path):
+    stored = fairtk.experiment.stored_results(store).set_index("systems")["chain"]
+    results = fairtk.experiment.open_results(store, QRELS, ["nDCG@2"], chains=make(stored["A"]))
+    assert results.systems == ["A"]
+    fairtk.experiment.export(store, tmp_path / "out", chains=make(stored["A"]))
+    assert fairtk.Results.load(tmp_path / "out").systems == ["A"]
+
+
 SEVERAL = re.compile(r"\b(Iterable|Sequence|Collection|list)\b")
 TESTED_BELOW = {
     "fairtk.experiment.prune chains",
     "fairtk.experiment.prune systems",
     "fairtk.experiment.open_results measures",
+    "fairtk.experiment.open_results chains",
     "fairtk.experiment.export measures",  # passed to `open_results`
+    "fairtk.experiment.export chains",
 }
 EXEMPT = re.compile(
     # objects that fairtk makes and users read

@@ -640,7 +640,9 @@ def export(
         StoreError: the store is damaged, or the folder is not writable.
     """
     checks.choice("form", form, EXPORTS, "export")
-    sources, output, starts = results_folders(source, setting), Path(folder), list(chains)
+    sources, output = results_folders(source, setting), Path(folder)
+    # several folders are opened with the same values
+    starts, asked = checks.listed("chains", chains), measure_list(measures, may_be_empty=True)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"{folder}: the folder is not empty; give a new or empty folder")
     outputs = [output]
@@ -648,7 +650,7 @@ def export(
         outputs = [output / name for name in folder_names(sources, source)]
     for path, destination in zip(sources, outputs, strict=True):
         results = open_results(
-            path, qrels, measures, gold=gold, groups=groups, target=target, chains=starts
+            path, qrels, asked, gold=gold, groups=groups, target=target, chains=starts
         )
         if form == "parquet":
             results.save(destination)

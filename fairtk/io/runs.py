@@ -165,6 +165,7 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
 def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Return the same as `read_run`, with categorical ids."""
+    checks.known("order", order, get_args(Order))
     frame = run_of(run_rows(path), order)
     if frame.empty:
         warn(f"{path}: no rows", stacklevel=2)
@@ -187,8 +188,10 @@ def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None)
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
     """Return the run of a file, see `read_run`; anything else unchanged."""
+    if isinstance(run, str | PathLike):
+        return coded_run(run, order)
     checks.known("order", order, get_args(Order))
-    return coded_run(run, order) if isinstance(run, str | PathLike) else run
+    return run
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:

@@ -110,6 +110,8 @@ def test_without_a_share_unknown_is_like_no_row(name, options, crossed):
         options = {k: "female*x" if v == "female" else v for k, v in options.items()}
     # other rules label the unknown part of a document
     split = options.get("unlabeled") in ("drop", "unknown", "group")
+    if name == "rRD" and not split:
+        pytest.skip("rRD refuses documents that are labeled in part")
     groups, without = (groups_of(crossed, 1, rows, split) for rows in (True, False))
     for target in targets_without_unknown(groups):
         both = [measure(groups=g, target=target, **options) @ 8 for g in (groups, without)]
