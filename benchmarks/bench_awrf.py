@@ -21,10 +21,12 @@ import numpy as np
 import pandas as pd
 from bench_groups import WORLD, attribute, ids, run_of
 from ir_measures import nDCG
+from sizes import scale
 
 from fairtk import AWRF, Target
 
-TOPICS, RUNS, DEPTH, DOCUMENTS, REPEATS = 50, 27, 500, 6_500_000, 3
+TOPICS, RUNS, REPEATS = scale((50, 27, 3), (3, 2, 1))
+DEPTH, DOCUMENTS, POOL = scale((500, 6_500_000, 40_000), (400, 5_000, 2_000))
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 
 
@@ -41,7 +43,7 @@ def main() -> None:
     rng = np.random.default_rng(8)
     docnos = ids(DOCUMENTS, rng)
     groups = attribute("sub-geo", docnos, rng)
-    pool = docnos[rng.choice(DOCUMENTS, 40_000, replace=False)].astype(str).astype(object)
+    pool = docnos[rng.choice(DOCUMENTS, POOL, replace=False)].astype(str).astype(object)
     frames = [run_of(pool, TOPICS, DEPTH, rng).rename(columns=NAMES) for _ in range(RUNS)]
     qrels = run_of(pool, TOPICS, 300, rng)[["qid", "docno"]].assign(label=1)
     target = Target.from_qrels(qrels, groups, WORLD)

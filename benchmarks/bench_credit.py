@@ -11,17 +11,19 @@ import time
 import ir_measures
 import numpy as np
 import pandas as pd
+from sizes import scale
 
 from fairtk import EE_D
 from fairtk.credit import AE_D, CreditGap, shapley
-from fairtk.credit.frame import Credit
+from fairtk.credit.frame import CreditShares
 from fairtk.exposure import expected_attention
-from fairtk.frames import Run
+from fairtk.measures import LabeledRun
 
-QUERIES, SAMPLES, CUTOFF = 2000, 100, 5
+QUERIES, SAMPLES, CUTOFF = scale(2000, 20), scale(100, 5), 5
+READER_QUERIES, TIMES = scale(400, 10), scale(5, 1)
 
 
-def fastest(action, times=5):
+def fastest(action, times=TIMES):
     """Return the shortest of some runs, in seconds."""
     seconds = []
     for _ in range(times):
@@ -52,10 +54,10 @@ def main():
     qrels = pd.DataFrame(pairs, columns=["qid", "docno", "label"])
     values = rng.random((QUERIES * SAMPLES, 1 << CUTOFF))
     print(f"shapley of {len(values):,} lists of {CUTOFF}: {fastest(lambda: shapley(values)):.2f} s")
-    run = Run(frame, "bench")
-    credit = Credit(run)  # ids are coded, as for every measure of a run
-    print(f"expected credit of {n:,} rows: {fastest(lambda: credit.expected(True, 'zero')):.2f} s")
-    print(f"checked from the frame, too: {fastest(lambda: whole(frame)):.2f} s")
+    judged = LabeledRun.of(qrels, frame, "bench")  # ids are coded, as for every measure of a run
+    print(f"expected credit of {n:,} rows: {fastest(lambda: expected(judged)):.2f} s")
+    from_frame = fastest(lambda: expected(LabeledRun.of(qrels, frame, "bench")))
+    print(f"checked from the frame, too: {from_frame:.2f} s")
     times = {
         str(m): fastest(lambda m=m: ir_measures.calc_aggregate([m], qrels, frame))
         for m in (EE_D @ CUTOFF, AE_D @ CUTOFF)
@@ -67,7 +69,7 @@ def main():
     readers()
 
 
-def readers(queries=400, documents=20):
+def readers(queries=READER_QUERIES, documents=20):
     """Print plain and unbiased values of a proportional reader and of one that reads the first.
 
     Each answer depends on one document: drawn with probability equal to its exposure share in the
@@ -113,8 +115,8 @@ def readers(queries=400, documents=20):
         print(f"| {reader} | exact | {cells} |")
 
 
-def whole(frame):
-    Credit(Run(frame, "bench")).expected(True, "zero")
+def expected(judged):
+    return CreditShares(judged, "bench", share=True, negative="zero").means
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The number of prompts for exact Shapley values of credit, if equal prompts are sent once.
 
-    python benchmarks/bench_credit_prompts.py FOLDER --task 4
+    python benchmarks/bench_credit_prompts.py [FOLDER --task 4]
 
-FOLDER has LaMP's files. No model is needed: a prompt is a query and an ordered list of documents.
+FOLDER has LaMP's files; the default is the packaged collection. No model is needed: a prompt is a
+query and an ordered list of documents.
 Per alpha: the lists of all subsets of all sampled rankings (naive), the distinct lists, and those
 that no smaller alpha has.
 """
@@ -13,16 +14,17 @@ import argparse
 from pathlib import Path
 
 from fairtk_papers.fair_rag.study import list_subsets
+from sizes import scale
 
-from fairtk import BM25Scorer, Candidates, FairSampler
+from fairtk import BM25Scorer, Candidates, FairSampler, demo
 from fairtk.datasets import get_topics, lamp
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--task", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("folder", type=Path, nargs="?", default=demo.collection_folder())
+    parser.add_argument("--task", type=int, default=2)
+    parser.add_argument("--samples", type=int, default=scale(100, 2))
     parser.add_argument("--cutoff", type=int, default=5)
     parser.add_argument("--alphas", type=float, nargs="+", default=[1, 2, 4, 8])
     args = parser.parse_args()

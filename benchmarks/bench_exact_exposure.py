@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.stats import chi2
+from sizes import scale
 
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler
@@ -33,6 +34,7 @@ from fairtk.exposure import draw_rankings, expected_attention, score_gaps
 from fairtk.transformers import samplers as calibrated
 
 CUTOFF = 5
+MANY = scale(10_000, 100)
 ALPHAS = (0.5, 1, 2, 4, 6, 8, 16)
 Floats = npt.NDArray[np.float64]
 
@@ -90,14 +92,14 @@ def speed(size: int, count: int, alphas: tuple[float, ...], beside: bool) -> Non
         line = f"{size:>6} candidates, alpha {alpha:>4}: exact {np.median(times):7.2f} ms"
         line += f" (largest {max(times):.1f}), error {error:.0e}"
         if beside:
-            for n_samples in (100, 10_000):
+            for n_samples in (100, MANY):
                 some = each[:5]
                 times, drawn = zip(
                     *(timed(lambda g=g, n=n_samples: sampled(g, n)) for g in some), strict=True
                 )
                 off = max(np.abs(d - f).max() for d, f in zip(drawn, found, strict=False))
                 line += f"; {n_samples} samples {np.median(times):.1f} ms, error {off:.0e}"
-            line += f"; p of 100,000 samples {p_value(each[0], 100_000):.3f}"
+            line += f"; p of {10 * MANY:,} samples {p_value(each[0], 10 * MANY):.3f}"
         print(line)
 
 
@@ -146,11 +148,12 @@ def main() -> None:
     """Print all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lamp", help="a folder of LaMP-4's dev files")
-    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--queries", type=int, default=scale(100, 2))
     given = parser.parse_args()
-    speed(1_000, given.queries, ALPHAS, beside=True)
-    speed(10_000, max(3, given.queries // 20), (0.5, 2, 4, 8), beside=False)
-    calibration(load(given.lamp))
+    speed(scale(1_000, 50), given.queries, ALPHAS, beside=True)
+    speed(scale(10_000, 100), max(3, given.queries // 20), (0.5, 2, 4, 8), beside=False)
+    run = load(given.lamp)
+    calibration(run if scale(True, False) else run[run["qid"].isin(run["qid"].unique()[:3])])
 
 
 if __name__ == "__main__":

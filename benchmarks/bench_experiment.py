@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sizes import scale
 
 ALPHAS = (0, 0.5, 1, 2, 4, 8)
-DOCUMENTS = 100
+DOCUMENTS = scale(100, 20)
 
 
 def world(n_queries: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -89,8 +90,10 @@ def report(n_queries: int) -> None:
         size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
         print(f"{'store':28} {size:7.0f} MB")
     print("seconds of work per 1,000 queries, the better of two:")
-    for number in (250, 500, 1000, 2000, 4000):
-        _, worked, peak = min((measured("plain", number, "") for _ in range(2)), key=itemgetter(1))
+    for number in scale((250, 500, 1000, 2000, 4000), (5,)):
+        _, worked, peak = min(
+            (measured("plain", number, "") for _ in range(scale(2, 1))), key=itemgetter(1)
+        )
         print(f"{number:6} {1000 * worked / number:7.2f} {peak:7.0f} MB")
 
 
@@ -98,4 +101,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
     else:
-        report(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+        report(int(sys.argv[1]) if len(sys.argv) > 1 else scale(1000, 5))

@@ -11,19 +11,21 @@ one core for 1,000 candidates of a query, by how many groups there are and a doc
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import sys
 import tempfile
+import threading
 import time
 import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
-from chat_server import serving
 from fairtk_papers.fair_qr import QrData, from_trec_fair
+from sizes import scale
 
 from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
@@ -31,10 +33,10 @@ from fairtk.llm import KeywordRefiner, Ledger, OpenAICompatible
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.fair_qr.ordering import exposure_order
 
-SECONDS, CONCURRENCY, TOPICS = 0.5, 8, 24
+SECONDS, CONCURRENCY, TOPICS = scale(0.5, 0.01), 8, scale(24, 3)
 
 
-def invented(n=2000):
+def invented(n: int = scale(2000, 100)):
     """Return invented data: words of topics, of women and men, and of nothing."""
     rng = np.random.default_rng(3)
     topics = [f"topic{i}" for i in range(TOPICS)]
@@ -60,19 +62,50 @@ def invented(n=2000):
     return QrData(queries, qrels, {"gender": (groups, target)}, lambda: iter(found), None, "x")
 
 
-def rule():
-    """Return a rule that answers a prompt as KeywordRefiner does, after half a second."""
+def refinement(prompt):
+    """Answer a prompt as KeywordRefiner does."""
     table = {name.lower(): terms for name, terms in KeywordRefiner().table.items()}
     table |= {"women": table["female"], "men": table["male"], "non-binary people": table["nb"]}
+    lines = dict(line.split(": ", 1) for line in prompt.splitlines() if ": " in line)
+    group = lines["Group that is shown too little"].rpartition(" (")[0].lower()
+    words = lines["Current keywords"].split()
+    return ", ".join([*words, *[term for term in table[group] if term not in words][:3]])
 
-    def answer(prompt, count):
-        lines = dict(line.split(": ", 1) for line in prompt.splitlines() if ": " in line)
-        group = lines["Group that is shown too little"].rpartition(" (")[0].lower()
-        words = lines["Current keywords"].split()
-        added = [t for t in table[group] if t not in words][:3]
-        return {"text": ", ".join([*words, *added]), "sleep": SECONDS}
 
-    return answer
+class Handler(BaseHTTPRequestHandler):
+    """Answers chats after `SECONDS`."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        """Log nothing."""
+
+    def do_POST(self):
+        """Answer a chat."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        time.sleep(SECONDS)
+        message = {"role": "assistant", "content": refinement(body["messages"][-1]["content"])}
+        answer = {
+            "id": "c", "object": "chat.completion", "created": 1, "model": "rules",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        }  # fmt: skip
+        raw = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+
+@contextlib.contextmanager
+def serving():
+    """Give the address of a server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
 
 
 def rerank():
@@ -85,7 +118,7 @@ def rerank():
             row[rng.choice(groups, own, replace=False)] = rng.random(own) if soft else 1.0
         case = (np.sort(rng.random(1000))[::-1], member, rng.dirichlet(np.ones(groups)), attention)
         took = []
-        for _ in range(9):
+        for _ in range(scale(9, 1)):
             begin = time.process_time()
             exposure_order(*case, 2.0, 0.9)
             took.append(time.process_time() - begin)
@@ -97,14 +130,12 @@ def main(folder=None):
     """Run the loop for each attribute, once with waits and once from the ledger."""
     warnings.simplefilter("ignore", DataWarning)
     data = invented() if folder is None else from_trec_fair(folder)
-    with tempfile.TemporaryDirectory() as work, serving(rule()) as server:
+    with tempfile.TemporaryDirectory() as work, serving() as url:
         bm25 = CollectionBM25(Path(work) / "index", data.documents)
         bm25(data.topics)  # the index is not what is measured
         for name, (groups, target) in data.attributes.items():
             with Ledger(Path(work) / f"{name}.sqlite") as ledger:
-                model = OpenAICompatible(
-                    "rules", server.url, api_key_env=None, concurrency=CONCURRENCY
-                )
+                model = OpenAICompatible("rules", url, api_key_env=None, concurrency=CONCURRENCY)
                 llm = ledger.wrap(model)
                 system = FairQR(bm25, groups, target, llm)
                 begin = time.perf_counter()

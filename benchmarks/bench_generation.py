@@ -8,25 +8,24 @@ Two ratios, with the same model, and the answers compared:
    against transformers' own ``generate`` on one ranking's prompt at a time.
 2. 200 distinct prompts: the backend's batches against one prompt at a time.
 
-Without --model the packaged T5 is used, or a random one of its size when it is not there.
+Without --model the packaged T5 is used.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import random_models
+from sizes import scale
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-QUERIES, SAMPLES, DISTINCT = 20, 20, 4
+QUERIES, SAMPLES, DISTINCT = scale((20, 20, 4), (2, 4, 2))
+BATCHED = scale(200, 4)
 CUTOFF = 5
 
 
@@ -72,18 +71,6 @@ class OneAtATime:
         return answers
 
 
-def pick_model(given: str | None, scratch: str) -> str:
-    """Return the folder of the model to measure."""
-    import tiny_models
-
-    if given:
-        return given
-    packaged = Path(__file__).parents[1] / "fairtk" / "demo" / "model"
-    if (packaged / "model.safetensors").is_file():
-        return str(packaged)
-    return str(tiny_models.save_t5(Path(scratch) / "t5", window=512))
-
-
 def main() -> None:
     """Print both ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -92,56 +79,51 @@ def main() -> None:
     parser.add_argument("--beams", type=int, default=4)
     options = parser.parse_args()
 
-    import tiny_models
     import torch
     from transformers.utils import logging
 
-    from fairtk import prompts
+    from fairtk import demo, prompts
     from fairtk.llm import HuggingFaceSeq2Seq
     from fairtk.transformers.generator import FlanT5
 
     logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pick_model(options.model, scratch)
-        print(f"model {folder}, {options.beams} beams, {options.new_tokens} new tokens, "
-              f"{torch.get_num_threads()} threads")  # fmt: skip
-        words = tiny_models.WORDS
-        settings = {"num_beams": options.beams, "max_new_tokens": options.new_tokens}
+    folder = options.model or str(demo.model_folder())
+    print(f"model {folder}, {options.beams} beams, {options.new_tokens} new tokens, "
+          f"{torch.get_num_threads()} threads")  # fmt: skip
+    words = random_models.WORDS
+    settings = {"num_beams": options.beams, "max_new_tokens": options.new_tokens}
 
-        run = sampled_run(words)
-        flan = FlanT5(folder, cutoff=CUTOFF, **settings)
-        flan(run.head(10))  # load and warm up
-        started = time.perf_counter()
-        answers = flan(run).groupby(["qid", "sample"], sort=False)["qanswer"].first().tolist()
-        ours = time.perf_counter() - started
+    run = sampled_run(words)
+    flan = FlanT5(folder, cutoff=CUTOFF, **settings)
+    flan(run.head(10))  # load and warm up
+    started = time.perf_counter()
+    answers = flan(run).groupby(["qid", "sample"], sort=False)["qanswer"].first().tolist()
+    ours = time.perf_counter() - started
 
-        rag, tokenizer = prompts.get("rag"), flan.backend.tokenizer
-        top = run[run["rank"] < CUTOFF].groupby(["qid", "sample"], sort=False)
-        asked = [
-            rag(rows["query"].iloc[0], rows[["text"]].to_dict("records"), tokenizer)
-            for _, rows in top
-        ]
-        loop = OneAtATime(folder, options.beams, options.new_tokens)
-        loop.generate(asked[:2])
-        started = time.perf_counter()
-        expected = loop.generate(asked)
-        theirs = time.perf_counter() - started
-        report(f"{len(asked)} rankings, {len(set(asked))} distinct prompts", ours, theirs,
-               answers, expected)  # fmt: skip
+    rag, tokenizer = prompts.get("rag"), flan.backend.tokenizer
+    top = run[run["rank"] < CUTOFF].groupby(["qid", "sample"], sort=False)
+    asked = [
+        rag(rows["query"].iloc[0], rows[["text"]].to_dict("records"), tokenizer) for _, rows in top
+    ]
+    loop = OneAtATime(folder, options.beams, options.new_tokens)
+    loop.generate(asked[:2])
+    started = time.perf_counter()
+    expected = loop.generate(asked)
+    theirs = time.perf_counter() - started
+    report(f"{len(asked)} rankings, {len(set(asked))} distinct prompts", ours, theirs,
+           answers, expected)  # fmt: skip
 
-        rng = np.random.default_rng(1)
-        distinct = [" ".join([str(i), *rng.choice(words, rng.integers(5, 40))]) for i in range(200)]
-        backend = HuggingFaceSeq2Seq(folder, **settings)
-        backend.generate(distinct[:4])
-        started = time.perf_counter()
-        answers = backend.generate(distinct)
-        ours = time.perf_counter() - started
-        started = time.perf_counter()
-        expected = loop.generate(distinct)
-        theirs = time.perf_counter() - started
-        report(
-            f"{len(distinct)} distinct prompts (batching alone)", ours, theirs, answers, expected
-        )
+    rng = np.random.default_rng(1)
+    distinct = [" ".join([str(i), *rng.choice(words, rng.integers(5, 40))]) for i in range(BATCHED)]
+    backend = HuggingFaceSeq2Seq(folder, **settings)
+    backend.generate(distinct[:4])
+    started = time.perf_counter()
+    answers = backend.generate(distinct)
+    ours = time.perf_counter() - started
+    started = time.perf_counter()
+    expected = loop.generate(distinct)
+    theirs = time.perf_counter() - started
+    report(f"{len(distinct)} distinct prompts (batching alone)", ours, theirs, answers, expected)
 
 
 def report(what: str, ours: float, theirs: float, answers: list[str], expected: list[str]) -> None:

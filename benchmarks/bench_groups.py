@@ -16,6 +16,7 @@ import time
 
 import numpy as np
 import pandas as pd
+from sizes import scale
 
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
@@ -130,9 +131,14 @@ def dense_reference(groups, names, rel, shown, discount):
     return 1 - jensenshannon(system.ravel(), mean.ravel()) ** 2
 
 
-def crossed(topics=50, depth=500, relevant=300, dense_topics=3):
+def crossed(
+    topics: int = scale(50, 2),
+    depth: int = scale(500, 20),
+    relevant: int = scale(300, 20),
+    dense_topics: int = scale(3, 1),
+):
     rng = np.random.default_rng(7)
-    docnos = ids(200_000, rng)
+    docnos = ids(scale(200_000, 1_000), rng)
     single = {name: attribute(name, docnos, rng) for name in SHAPE}
     strings = docnos.astype(str).astype(object)
     frame = run_of(strings, topics, depth, rng)
@@ -166,7 +172,12 @@ def crossed(topics=50, depth=500, relevant=300, dense_topics=3):
           f"{np.abs(values[:dense_topics] - reference).max():.1e}")  # fmt: skip
 
 
-def single(n=6_500_000, topics=50, runs=27, depth=500):
+def single(
+    n: int = scale(6_500_000, 5_000),
+    topics: int = scale(50, 2),
+    runs: int = scale(27, 2),
+    depth=500,
+):
     import ir_measures
     from ir_measures import nDCG
 
@@ -181,7 +192,7 @@ def single(n=6_500_000, topics=50, runs=27, depth=500):
                   groups.documents[0].to_numpy())
     )  # fmt: skip
     print(f"  kept in memory: {stored / 2**20:.0f} MB")
-    pool = docnos[rng.choice(n, 40_000, replace=False)].astype(str).astype(object)
+    pool = docnos[rng.choice(n, scale(40_000, 2_000), replace=False)].astype(str).astype(object)
     frames = [run_of(pool, topics, depth, rng) for _ in range(runs)]
     qrels = run_of(pool, topics, 300, rng)[["qid", "docno"]].assign(label=1)
     target = Target.from_qrels(qrels, groups, WORLD)

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sizes import scale
 
 from fairtk.transformers import CollectionBM25
 
-DOCUMENTS, TREC = 500_000, 6_475_537
-WORDS, VOCABULARY, TEXTS = 100, 200_000, 20_000
+DOCUMENTS, TREC = scale(500_000, 500), 6_475_537
+WORDS, VOCABULARY, TEXTS = 100, 200_000, scale(20_000, 100)
 
 
 def own_memory() -> float:

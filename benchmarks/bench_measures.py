@@ -14,13 +14,15 @@ import ir_measures
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
+from sizes import scale
 
 from fairtk import EE_D, EE_R
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades, values_and_bounds
 from fairtk.measures import LabeledRun
 
-QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
+QUERIES, REPEATS = scale((1000, 5), (4, 1))
+SAMPLES, CUTOFF, CANDIDATES = 100, 5, 200
 
 
 def frames() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

@@ -14,6 +14,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from sizes import scale
 
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler, Generator, off_policy_utility
@@ -99,13 +100,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="of LaMP-4 files; default: the packaged demo")
     parser.add_argument("--model", help="a T5's folder; see examples/headline_model.py")
-    parser.add_argument("--queries", type=int, default=84)
-    parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--fresh", type=int, default=1000)
+    parser.add_argument("--queries", type=int, default=scale(84, 2))
+    parser.add_argument("--samples", type=int, default=scale(100, 3))
+    parser.add_argument("--fresh", type=int, default=scale(1000, 5))
     parser.add_argument("--speed", type=int, nargs="*", metavar="CANDIDATES")
     options = parser.parse_args()
     for n_candidates in options.speed or []:
-        speed(1000, n_candidates)
+        speed(scale(1000, 3), n_candidates)
     if options.speed is None:
         against_fresh(
             options.folder, options.model, options.queries, options.samples, options.fresh

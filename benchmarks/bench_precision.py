@@ -24,6 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from scipy.stats import norm, t
+from sizes import scale
 
 import fairtk
 from fairtk import EE_D, EE_R, BM25Scorer, Candidates, FairSampler, PlackettLuceExposure, precision
@@ -217,9 +218,12 @@ def main() -> None:
     """Run what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="of LaMP-4 files; default: the packaged demo")
-    parser.add_argument("--alphas", type=float, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--alphas", type=float, nargs="+", default=scale([1, 2, 4, 8], [1]))
     parser.add_argument(
-        "--sizes", nargs="+", default=["10x2000", "100x2000", "1000x200"], help="samples x reps"
+        "--sizes",
+        nargs="+",
+        default=scale(["10x2000", "100x2000", "1000x200"], ["10x3"]),
+        help="samples x reps",
     )
     parser.add_argument("--methods", type=int, default=0, metavar="REPETITIONS")
     parser.add_argument("--differences", type=int, default=0, metavar="REPETITIONS")

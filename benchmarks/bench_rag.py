@@ -22,22 +22,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 
 from bench_generation import OneAtATime  # noqa: E402
 from fairtk_papers import fair_rag  # noqa: E402
+from sizes import scale  # noqa: E402
 
 from fairtk import BM25Scorer, Candidates, demo  # noqa: E402
 from fairtk.datasets import lamp  # noqa: E402
@@ -81,7 +79,7 @@ def in_batches(loop: OneAtATime, rows: list[list[int]], size: int) -> list[Any]:
     found = []
     with torch.inference_mode():
         for start in range(0, len(rows), size):
-            ids, mask = map(torch.from_numpy, padded(rows[start : start + size], 0, left=False))
+            ids, mask = padded(rows[start : start + size], 0, left=False, device="cpu")
             found += loop.model.generate(input_ids=ids, attention_mask=mask, **loop.settings)
     return found
 
@@ -190,21 +188,22 @@ def main() -> None:
     parser.add_argument("--lamp4", metavar="FOLDER", help="of LaMP-4 files, instead")
     parser.add_argument("--model", metavar="DIR", help="a T5 for them")
     options = parser.parse_args()
-    import tiny_models
-    from transformers import AutoTokenizer
+    import random_models
 
     less = 10 if options.small else 1
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch  # where converted models go
         shaped, packaged = f"{scratch}/flan-t5-small", str(demo.model_folder())
         sizes = {
-            "the packaged T5": Size(packaged, 6, 100, 30, 60),
-            "random, of the shape of flan-t5-small": Size(shaped, 1, 100 // less, 30 // less, 8),
+            "the packaged T5": Size(packaged, *scale((6, 100, 30, 60), (1, 2, 1, 2))),
+            "random, of the shape of flan-t5-small": Size(
+                shaped, *scale((1, 100 // less, 30 // less, 8), (1, 2, 1, 2))
+            ),
         }
         if options.lamp4:
             sizes = {options.model: Size(options.model, 6, 100, 17, 60, options.lamp4, 4, 24)}
         else:
-            tiny_models.save_flan_t5_small(Path(shaped), AutoTokenizer.from_pretrained(packaged))
+            random_models.save_flan_t5_small(shaped)
         for what, size in sizes.items():
             print(what, flush=True)
             loop = OneAtATime(size.folder, 4, size.new_tokens)
@@ -213,7 +212,7 @@ def main() -> None:
                 bench_generation(size, kind, loop)
                 bench_labels(size, kind, loop)
         if not options.lamp4:
-            bench_ctranslate2(shaped, loop, 6 // less + 2)
+            bench_ctranslate2(shaped, loop, scale(6 // less + 2, 1))
 
 
 if __name__ == "__main__":

@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
+from sizes import scale
 
 import fairtk
 from fairtk import EE_D, EE_R, EU, E, FairSampler
 
 ALPHAS = (0, 0.5, 1, 2, 4, 8)
-N_SAMPLES, N_DOCUMENTS, CUTOFF = 100, 100, 5
+N_SAMPLES, N_DOCUMENTS, CUTOFF = scale((100, 100), (5, 20)) + (5,)
 WORDS = [f"{a}{b}" for a in ("ba", "di", "ko", "lu", "me") for b in "bcdfghjklmnprst"]
 
 
@@ -93,7 +94,7 @@ def opened(path: Path) -> float:
 
 
 def main() -> None:
-    for n_queries in map(int, sys.argv[1:] or ("100", "1000")):
+    for n_queries in map(int, sys.argv[1:] or scale(("100", "1000"), ("3",))):
         systems, qrels = world(n_queries)
         started = time.perf_counter()
         measures = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF), EU(utility="rougeL")]

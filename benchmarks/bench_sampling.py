@@ -14,12 +14,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sizes import scale
 
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.transformers.samplers import FairSampler, OracleSampler
 
-CANDIDATES = 1000
-SAMPLES = 100
+CANDIDATES = scale(1000, 60)
+SAMPLES = scale(100, 5)
 CUTOFF = 5
 
 Scores = npt.NDArray[np.float64]
@@ -144,7 +145,9 @@ def bench_transform(n_queries: int) -> None:
 def main() -> None:
     """Run both comparisons."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=1000, help="queries of the transform part")
+    parser.add_argument(
+        "--queries", type=int, default=scale(1000, 3), help="queries of the transform part"
+    )
     arguments = parser.parse_args()
     bench_kernel(min(100, arguments.queries))
     bench_transform(arguments.queries)

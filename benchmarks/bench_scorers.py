@@ -10,16 +10,15 @@ encodes one text after the other with the same loaded model, each as often as it
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import random_models
+from sizes import scale
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transformers"))
-CANDIDATES, REPEATED = 30, 10
+CANDIDATES, REPEATED = scale((30, 10), (6, 2))
 
 
 def candidates(words: list[str], queries: int) -> pd.DataFrame:
@@ -38,27 +37,8 @@ def candidates(words: list[str], queries: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"])
 
 
-def random_model(folder: str, layers: int, width: int) -> str:
-    """Save a random BERT with a window of 128 tokens; return its folder."""
-    import tiny_encoders
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
-    tokenizer = tiny_encoders.make_tokenizer()
-    tokenizer.model_max_length = 128
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=width, num_hidden_layers=layers,
-        num_attention_heads=width // 64, intermediate_size=4 * width, max_position_embeddings=128,
-    )  # fmt: skip
-    BertForMaskedLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def main() -> None:
     """Print the ratio and the largest difference of scores."""
-    import tiny_encoders
     import torch
 
     from fairtk import ContrieverScorer, SpladeScorer
@@ -66,14 +46,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a folder")
     parser.add_argument("--splade", action="store_true", help="SpladeScorer")
-    parser.add_argument("--queries", type=int, default=8)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--queries", type=int, default=scale(8, 2))
+    parser.add_argument("--layers", type=int, default=scale(4, 1))
+    parser.add_argument("--width", type=int, default=scale(256, 64))
     asked = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.model or random_model(temporary, asked.layers, asked.width)
-        inp = candidates(tiny_encoders.WORDS, asked.queries)
+        folder = asked.model or random_models.save_bert(temporary, asked.layers, asked.width)
+        inp = candidates(random_models.WORDS, asked.queries)
         scorer = (SpladeScorer if asked.splade else ContrieverScorer)(folder)
         scorer(inp.head(1))  # loads the model
 

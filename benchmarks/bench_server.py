@@ -25,10 +25,14 @@ import time
 import warnings
 from pathlib import Path
 
+from sizes import scale
+
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, Completion, Ledger, Message, OpenAICompatible
 
-TURNS = 3
+TURNS = scale(3, 1)
+SLOW = scale((2.0, 6.0), (0.2, 0.6))
+"""The seconds of a slow call."""
 
 
 class Answering(asyncio.Protocol):
@@ -171,7 +175,7 @@ def dying(calls, concurrency, folder):
     return calls / took
 
 
-def main(calls=4000, concurrency=512):
+def main(calls: int = scale(4000, 40), concurrency: int = scale(512, 8)):
     """Measure, and print a line for each."""
     warnings.simplefilter("ignore", DataWarning)
     folder = tempfile.mkdtemp()
@@ -194,11 +198,11 @@ def main(calls=4000, concurrency=512):
         print(f"20 to 200 ms, {concurrency} at once, {calls} calls: bare loop {client:.0f} a second"
               f", with a ledger {own:.0f} (ratio {own / client:.2f}), with a budget {budget:.0f} "
               f"(ratio {budget / client:.2f})")  # fmt: skip
-    with serving(2.0, 6.0) as (url, _):
-        ideal = concurrency / 4.0
+    with serving(*SLOW) as (url, _):
+        ideal = concurrency / statistics.mean(SLOW)
         rate = calls / recorded(url, chats(calls, "slow"), concurrency, folder)
-        print(f"2 to 6 s, {concurrency} at once, {calls} calls: {rate:.1f} a second, ideal "
-              f"{ideal:.1f}, ratio {rate / ideal:.2f}")  # fmt: skip
+        print(f"{SLOW[0]:g} to {SLOW[1]:g} s, {concurrency} at once, {calls} calls: {rate:.1f} a "
+              f"second, ideal {ideal:.1f}, ratio {rate / ideal:.2f}")  # fmt: skip
     rate = dying(calls, concurrency, folder)
     print(f"two servers, one killed half way, {calls} calls: {rate:.0f} a second, none asked twice")
 

@@ -13,6 +13,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from sizes import scale
+
 SCRIPT = str(Path(sysconfig.get_path("scripts"), "fairtk"))
 CLICK, LIBRARIES = "import click, pandas", "import pandas, ir_measures, ir_datasets"
 WORDS = {
@@ -35,7 +37,7 @@ def seconds(words):
     return spent - before.children_user - before.children_system
 
 
-def main(repeats=9):
+def main(repeats: int = scale(9, 1)):
     taken = {name: [] for name in WORDS}
     for turn in range(repeats + 1):  # in turns: what else the machine does falls on all alike
         for name, (_, words) in WORDS.items():

@@ -12,10 +12,11 @@ import warnings
 import numpy as np
 import pandas as pd
 from fairtk_papers.fair_qr.values import evaluate_per_query, measures, summary
+from sizes import scale
 
 from fairtk.groups import Groups, Target
 
-QUERIES, LABELS, PAGES, RUNS, DEPTH = 47, 57_500, 600_000, 8, 500
+QUERIES, LABELS, PAGES, RUNS, DEPTH = scale((47, 57_500, 600_000, 8, 500), (3, 500, 2_000, 2, 500))
 
 
 def frames() -> tuple[pd.DataFrame, dict[str, pd.DataFrame], pd.DataFrame]:

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from sizes import scale
+
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler, FlanT5, demo
 
@@ -32,7 +34,7 @@ def main(n_samples: int) -> None:
     scored = Candidates(data.dataset) >> BM25Scorer()
     answer = FlanT5(model=demo.model_folder(), prompt="lamp-2", cutoff=5, device="cpu")
     system = scored >> FairSampler(alpha=1, n_samples=n_samples, cutoff=5) >> answer
-    topics = data.topics.drop(columns="gold_answer")
+    topics = data.topics.drop(columns="gold_answer").head(scale(len(data.topics), 3))
     first = None
     for name, settings in SETTINGS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -49,4 +51,4 @@ def main(n_samples: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else scale(100, 2))

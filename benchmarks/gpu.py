@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sizes import scale
+
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 MODELS = {
@@ -113,9 +115,9 @@ def random_causal(folder: Path) -> str:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
+        hidden_size=scale(576, 36),
+        intermediate_size=scale(1536, 48),
+        num_hidden_layers=scale(30, 1),
         num_attention_heads=9,
         num_key_value_heads=3,
         max_position_embeddings=2048,
@@ -133,7 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seq2seq", help="an encoder-decoder model: a folder or a hub name")
     parser.add_argument("--causal", help="a decoder-only model: a folder or a hub name")
-    parser.add_argument("--limit", type=int, default=10**6, help="queries")
+    parser.add_argument("--limit", type=int, default=scale(10**6, 2), help="queries")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--one", nargs=3, metavar=("KIND", "MODEL", "FILE"), help="for itself")
     options = parser.parse_args()

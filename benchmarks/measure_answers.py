@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
-from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
+
+from sizes import scale  # noqa: E402
 
 from fairtk import demo, prompts  # noqa: E402
 
@@ -63,16 +62,15 @@ def answers(
 def main() -> None:
     """Print how many answers differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prompts", type=int, default=200, help="for the packaged T5")
-    parser.add_argument("--random", type=int, default=24, help="for the random T5")
+    parser.add_argument("--prompts", type=int, default=scale(200, 2), help="for the packaged T5")
+    parser.add_argument("--random", type=int, default=scale(24, 2), help="for the random T5")
     options = parser.parse_args()
-    import tiny_models
-    from transformers import AutoTokenizer
+    import random_models
 
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch  # where converted models go
         packaged, shaped = str(demo.model_folder()), f"{scratch}/flan-t5-small"
-        tiny_models.save_flan_t5_small(Path(shaped), AutoTokenizer.from_pretrained(packaged))
+        random_models.save_flan_t5_small(shaped)
         for name, folder, number in (
             ("packaged T5", packaged, options.prompts),
             ("random flan-t5-small", shaped, options.random),

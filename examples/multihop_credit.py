@@ -101,6 +101,10 @@ def auc(credit: np.ndarray, supporting: np.ndarray) -> float:
     return float(((np.sign(difference) + 1) / 2).mean()) if difference.size else np.nan
 
 
+def interval(low: float, high: float, digits: str) -> str:
+    return "no interval" if np.isnan(low) else f"[{low:{digits}}, {high:{digits}}]"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="with questions.jsonl")
@@ -139,9 +143,9 @@ def main() -> None:
     difference = aucs - aucs[MAKERS.index("BM25")]
     below, above = mean_intervals(difference)
     for i, name in enumerate(MAKERS):
-        apart = f"{np.nanmean(difference[i]):+.3f} [{below[i]:+.3f}, {above[i]:+.3f}]"
+        apart = f"{np.nanmean(difference[i]):+.3f} {interval(below[i], above[i], '+.3f')}"
         print(
-            f"{name:12s} {np.nanmean(aucs[i]):.3f}  [{low[i]:.3f}, {high[i]:.3f}]  "
+            f"{name:12s} {np.nanmean(aucs[i]):.3f}  {interval(low[i], high[i], '.3f'):14s}  "
             f"{apart if name != 'BM25' else '':25s} {told[name]}"
         )
 

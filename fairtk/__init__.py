@@ -8,6 +8,7 @@ loads the plugins when a command runs.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import lazy_loader
 
 __version__ = "0.3.0"
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [name for name in __all__ if find_spec(f"{__name__}.{name}") is None]  # no subpackages
 
 
 def __getattr__(name: str) -> Any:

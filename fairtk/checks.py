@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
 
 __all__ = [
+    "boolean",
     "choice",
     "cutoff",
     "exponent",
@@ -22,6 +26,8 @@ __all__ = [
     "positive",
     "share",
     "integer",
+    "refuse_missing",
+    "text",
 ]
 
 
@@ -107,15 +113,62 @@ def open_interval(name: str, value: Any, where: str = "") -> float:
     return number(name, value, where, 0, 1, "()", "be above 0 and below 1")
 
 
-def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> str:
-    """Return a setting with several choices.
+def choice(name: str, value: Any, choices: Collection[Any], where: str = "") -> Any:
+    """Return a setting with several choices, such as strings.
 
     Raises:
         ParameterError: the value is not one of the choices.
     """
-    if not isinstance(value, str) or value not in choices:
+    choices = listed("choices", choices)
+    if not isinstance(value, tuple({type(c) for c in choices})) or value not in choices:
         raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}")
     return value
+
+
+def boolean(name: str, value: Any, where: str = "") -> bool:
+    """Return a setting that is True or False.
+
+    Raises:
+        ParameterError: the value is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise _error(name, value, where, "be True or False")
+    return value
+
+
+def text(name: str, value: Any, where: str = "") -> str:
+    """Return a setting that is a string and not empty.
+
+    Raises:
+        ParameterError: the value is not a string, or is empty.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise _error(name, value, where, "be a string that is not empty")
+    return value
+
+
+def refuse_missing(name: str, value: Any, where: str = "", default: Any = ...) -> None:
+    """Raise an error for None, NaN, infinity and an empty string that are not the default.
+
+    Args:
+        name: the setting.
+        value: the user's value.
+        where: the owner of the setting.
+        default: the default value; ``...`` without a default.
+
+    Raises:
+        ParameterError: the value is one of these.
+    """
+    if type(value) is type(default) and value == default:
+        return
+    if value is None:
+        prefix = f"{where}: " if where else ""
+        raise ParameterError(f"{prefix}{name} must not be None; omit it to use its default")
+    is_real = isinstance(value, Real) and not isinstance(value, Integral)
+    if is_real and not math.isfinite(_real(value)):
+        raise _error(name, value, where, "be finite")
+    if isinstance(value, str) and not value.strip():
+        raise _error(name, value, where, "not be empty")
 
 
 def known(kind: str, name: object, names: Collection[str]) -> str:
@@ -124,9 +177,22 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
     Raises:
         NotFoundError: the name is unknown.
     """
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise NotFoundError(kind, name, names)
     return str(name)
+
+
+def listed(name: str, values: Any, where: str = "") -> list[Any]:
+    """Return a setting with several values as a list; a text or a path is one value.
+
+    Raises:
+        ParameterError: the setting is not iterable.
+    """
+    if isinstance(values, str | PathLike):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise _error(name, values, where, "be a list")
+    return list(values)
 
 
 def cutoff(value: Any, where: str) -> int | None:
@@ -152,8 +218,9 @@ def exponent(value: Any, where: str) -> int | float:
 def _real(value: Any) -> float:
     """Return a value as a float; NaN if it is not a number."""
     try:
-        return math.nan if isinstance(value, str | bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+        is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+        return float(value) if is_number else math.nan
+    except (ValueError, OverflowError):  # a signaling NaN, an integer that is too large
         return math.nan
 
 

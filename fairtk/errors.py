@@ -269,7 +269,7 @@ def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
 
     It suggests the nearest known name; if none is near, it lists at most `limit` names.
     """
-    names = sorted({str(k) for k in known})
+    names = sorted({str(k) for k in ([known] if isinstance(known, str) else known)})
     near = difflib.get_close_matches(name.lower(), {n.lower() for n in names}, n=1, cutoff=0.6)
     if near:
         matches = [n for n in names if n.lower() == near[0]]  # names that differ in case
@@ -303,7 +303,7 @@ def such(count: int, noun: str = "row") -> str:
 
 def format_list(items: Iterable[object], limit: int = 5) -> str:
     """Return the first items of a list as text: ``'a', 'b', 'c' and 17 more``."""
-    values = list(items)
+    values = [items] if isinstance(items, str) else list(items)
     text = ", ".join(repr(v) for v in values[:limit])
     rest = len(values) - limit
     return f"{text} and {rest} more" if rest > 0 else text

@@ -47,6 +47,8 @@ NO_COMMON_QUERY = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
 SHORT_RANKINGS = "short rankings"
 LENGTHS_DIFFER = "short rankings of different lengths"
+MIXED_SAMPLES = "mixed samples"
+UNEVEN_SAMPLES = "different numbers of samples"
 SIZES_DIFFER = "numbers of documents differ"
 FEW_GROUPS = "few known groups"
 UNREACHABLE = "unreachable target"
@@ -89,6 +91,17 @@ KINDS: dict[str, RemarkKind] = {
         "{measure}: rankings are shorter than {detail} documents for {queries}, and their lengths "
         "differ between systems, so their values are not comparable. Exposure over fewer documents "
         "usually looks more even; retrieve more, or use a smaller cutoff",
+    ),
+    MIXED_SAMPLES: RemarkKind(
+        DataWarning,
+        "the ranks in {count} sampled rankings are not 0, 1, 2, ..., for {queries}, so samples "
+        "were ranked or cut together; wrap transformers that group their input by qid, e.g. "
+        "PerSample(reranker % 5)",
+    ),
+    UNEVEN_SAMPLES: RemarkKind(
+        DataWarning,
+        "queries have different numbers of samples, {detail}: {queries} have fewer, so some may be "
+        "lost; wrap transformers that group their input by qid, e.g. PerSample(reranker % 5)",
     ),
     SIZES_DIFFER: RemarkKind(
         DataWarning,

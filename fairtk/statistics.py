@@ -16,8 +16,10 @@ from fairtk.report.statistics import (
     correct_p_values,
     equivalence_test,
     mean_intervals,
+    no_interval,
     non_inferiority_test,
     paired_test,
+    percentile_interval,
 )
 
 __all__ = [
@@ -29,8 +31,10 @@ __all__ = [
     "curve_values",
     "equivalence_test",
     "mean_intervals",
+    "no_interval",
     "non_inferiority_test",
     "paired_test",
+    "percentile_interval",
     "power_of_test",
     "queries_needed",
     "two_level_mean",

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from fairtk import checks
 from fairtk.errors import InputError, MissingExtraError, ParameterError, PluginError
 from fairtk.frames import EqualByContent, digest
 from fairtk.plugins import registry
-from fairtk.plugins.registry import load_target, refuse_unknown_options
+from fairtk.plugins.registry import load_target, refuse_missing_options, refuse_unknown_options
 
 __all__ = ["Utility", "get"]
 
@@ -193,10 +194,10 @@ class AbsoluteError(Utility):
     SETTINGS = ("low", "high")
 
     def __init__(self, low: float = 1.0, high: float = 5.0) -> None:
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        self.low = checks.number("low", low, "mae", -math.inf, rule="be a finite number")
+        self.high = checks.number("high", high, "mae", -math.inf, rule="be a finite number")
+        if low >= high:
             raise ParameterError(f"mae: low must be below high, got low={low!r} and high={high!r}")
-        self.low = float(low)
-        self.high = float(high)
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the absolute error."""
@@ -331,7 +332,7 @@ class RougeScore(Utility):
         from rouge_score.rouge_scorer import RougeScorer
 
         self.name = f"rouge_score_{variant}"
-        self.use_stemmer = bool(use_stemmer)
+        self.use_stemmer = checks.boolean("use_stemmer", use_stemmer, self.name)
         self._variant = variant
         self._scorer = RougeScorer([variant], use_stemmer=self.use_stemmer)
 
@@ -419,7 +420,8 @@ def get(name: str, **options: Any) -> Any:
     spec = registry.utilities.get(name)
     try:
         factory = load_target(spec.target)
-        refuse_unknown_options(f"the utility {name!r}", factory, options)
+        what = f"the utility {name!r}"
+        refuse_missing_options(what, refuse_unknown_options(what, factory, options), options)
         utility = factory(**options)
     except ModuleNotFoundError as error:
         if spec.extra is None or error.name is None or isinstance(error, MissingExtraError):

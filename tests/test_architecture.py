@@ -23,6 +23,7 @@ LAYERS = tuple(
     [
         "errors",
         "checks",
+        "settings",
         "frames",
         "interpreters",
         "io",

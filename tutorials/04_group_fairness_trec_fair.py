@@ -56,7 +56,7 @@ import pyterrier as pt
 from ir_measures import nDCG
 
 import fairtk
-from fairtk import AWRF, BM25Scorer, E, FairSampler, Groups, Target
+from fairtk import AWRF, EE_L, BM25Scorer, E, FairSampler, Groups, Target
 from fairtk.datasets import trec_fair
 from fairtk.demo.invented_people import write_invented_folder
 from fairtk.demo.study import shell
@@ -95,7 +95,7 @@ print(f"{len(topics)} topics, {len(qrels)} relevant articles")
 #
 # `groups` reads the track's metadata as its evaluation does: a page about several regions divides
 # its membership between them, a page with two genders counts fully for both, and a page without a
-# value belongs to `@UNKNOWN`, which is a group like any other.
+# value belongs to `@UNKNOWN`, which is a group if the target gives it a share, as the track's does.
 #
 # **What these labels are.** They are data about *documents*, derived from Wikidata statements and
 # link counts, in categories chosen by people. A gender label is what a knowledge base records about
@@ -118,14 +118,15 @@ show(Target.uniform(gender))
 # %% [markdown]
 # ## Targets
 #
-# The track's target for a topic is the mean over its relevant articles. Its known part is averaged
-# equally with a background distribution: the world population by region, and 49.5 % women, 49.5 %
-# men, 1 % NB. This target is a decision, not a fact. Other targets are `Target.uniform`,
-# `Target.population`, and `Target.from_frame` for your own.
+# The track has two tasks with different targets, so `task` has no default. In Task 1, the target
+# for a topic is the mean over its relevant articles. Its known part is averaged equally with a
+# background distribution: the world population by region, and 49.5 % women, 49.5 % men, 1 % NB. In
+# Task 2, articles that need more work count more. These targets are decisions, not facts. Other
+# targets are `Target.uniform`, `Target.population`, and `Target.from_frame` for your own.
 
 # %%
 targets = {
-    groups.name: trec_fair.targets(FOLDER, *groups.space.names)
+    groups.name: trec_fair.targets(FOLDER, *groups.space.names, task=1)
     for groups in (gender, place, both, every)
 }
 first = topics["qid"].iloc[0]
@@ -237,6 +238,19 @@ assert (table["AWRF gender"] > crossed).all()
 # instead.
 
 # %% [markdown]
+# ## Task 2: rankings for editors
+#
+# In Task 2, a topic has several rankings, and the score is EE-L: the squared distance of the
+# groups' expected exposure from a target that puts articles in need of work first. Lower is closer.
+
+# %%
+editors = trec_fair.targets(FOLDER, "gender", task=2)
+task_2 = EE_L(groups=gender, target=editors) @ CUTOFF
+losses = pt.Experiment([run, sampled], topics, qrels, [task_2], names=["bm25", "sampled"])
+losses = losses.set_index("name")[str(task_2)]
+print(losses.to_string(float_format="{:.4f}".format))
+
+# %% [markdown]
 # ## What if the unknown were known?
 #
 # `unlabeled="best"` and `"worst"` give bounds over all ways to fill in unknown labels. A difference
@@ -309,6 +323,18 @@ shell("fairtk groups gender.tsv --coverage task1.tsv --cutoff 20", FILES, lines=
 shell(
     "fairtk evaluate qrels.txt task1.tsv task2.tsv.gz --groups gender.tsv --target official.tsv "
     f"-m AWRF@{CUTOFF} -m nDCG_TREC@{CUTOFF} -m nDCG_AWRF@{CUTOFF}",
+    FILES,
+)
+
+# %% [markdown]
+# The track's metadata file can be given to `--groups`, with the name of the attribute; then the
+# official targets have names.
+
+# %%
+metadata = os.path.relpath(dataset.fair_ranking_files().path("metadata"), FILES)
+shell(
+    f"fairtk evaluate qrels.txt task2.tsv.gz --groups gender={metadata} "
+    f"--target trec-2022-task-2 -m \"EE_L(groups='gender')@{CUTOFF}\"",
     FILES,
 )
 assert Groups.read(FILES / "gender.tsv") == gender

@@ -110,9 +110,10 @@ print("as a test collection:", sorted(path.name for path in (OUT / "labeled").it
 # ## The run
 #
 # You can stop the run at any time: each answer is stored in `experiment.sqlite` before it is used,
-# and the same code resumes. For each policy, the table has the disparity of exposure (EE_D, lower
-# is more even), exposure of useful documents (EE_R), quality of rankings (nDCG), the utility of
-# answers (EU), and EU divided by that of the best single ranking (normalized EU).
+# and the same code resumes. For each policy, the table has the disparity of exposure (EE_D, the
+# unbiased estimate; lower is more even), exposure of useful documents (EE_R), quality of rankings
+# (nDCG), the utility of answers (EU), and EU divided by that of the best single ranking (normalized
+# EU).
 
 # %%
 results = study.run(print, keep_rankings=True)
@@ -139,7 +140,7 @@ place = results.save(OUT)
 
 # %% [markdown]
 # Intervals that no policy can reach are marked: for a user with 20 entries, of which 5 are read,
-# even the most even policy has a disparity of 5/20.
+# even the most even policy has a disparity of 5/20. Estimates from few samples can be lower.
 
 # %%
 fair_rag.plot_trade_off(results.values, "EE_D", "normalized EU")

@@ -30,22 +30,25 @@ from fairtk.experiment.evaluate_runs import (
 from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
+from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
+from fairtk.measures.base import value_bounds
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.curves import area_under
 from fairtk.report.page import Section, write_analysis
+from fairtk.report.statistics import mean_intervals, no_interval, percentile_interval
 from fairtk.report.tables import LIMITS, axis_text, count_text, signed
 from fairtk.report.tables import interval as interval_text
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
-CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]
+CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
 _NEAR = 0.06
 _CUTOFF = 5  # documents that a generator reads
 _NAME = 40  # characters of a name in a summary or legend
-AREAS = ["system", "area", "low", "high"]
-PAIRS = ["one", "other", "difference", "low", "high"]
-EQUAL = ["level", "one", "other", "x_one", "x_other", "difference", "low", "high"]
+AREAS = ["system", "area", "low", "high", "note"]
+PAIRS = ["one", "other", "difference", "low", "high", "note"]
+EQUAL = ["level", "one", "other", "x_one", "x_other", "difference", "low", "high", "note"]
 
 
 @dataclass
@@ -54,9 +57,10 @@ class Frontier:
 
     Attributes:
         curve: one row per system and alpha (infinity for the deterministic ranking, NaN for a
-            sampled run): the means ``x`` and ``y`` with their intervals, and ``dominated``, whether
-            another row is at least as good in both and better in one.
-        areas: ``system``, ``area``, ``low``, ``high``: the mean of y over x in [0, 1].
+            sampled run): the means ``x`` and ``y`` with their intervals (Student's t), and
+            ``dominated``, whether another row is at least as good in both and better in one.
+        areas: ``system``, ``area``, ``low``, ``high``: the mean of y over x in [0, 1], with its
+            bootstrap interval.
         area_differences: ``one``, ``other``, ``difference`` (area of other - area of one) and its
             interval ``low`` to ``high``, from the same bootstrap samples.
         equal: pairs of retrievers at equal y: ``level`` (of y), ``one``, ``other``, the best
@@ -65,7 +69,9 @@ class Frontier:
         measures: the two measures.
         lower: for each measure, whether lower is better.
         n: the number of queries for which both measures are defined in all systems.
-        confidence: the level of the bootstrap intervals over queries.
+        confidence: the level of the intervals over queries.
+
+    The column ``note`` of each frame has the reason for an interval that is NaN.
     """
 
     curve: pd.DataFrame
@@ -88,7 +94,7 @@ class Frontier:
         x, y = self.measures
         short = {name: shorten(printable(name), _NAME) for name in self.curve["system"]}
         lines = [
-            f"{short[row.system]}: area {row.area:.4f} [{row.low:.4f}, {row.high:.4f}]"
+            f"{short[row.system]}: area {row.area:.4f} {_interval(row, signs=False)}"
             for row in self.areas.itertuples()
         ]
         lines += [
@@ -114,10 +120,11 @@ class Frontier:
 
     def _table(self) -> Table:
         """Return the curve as a table with the summary as caption."""
+        none = "(all equal)" if self.n > 1 else "(one query)"  # the reasons of `no_interval`
         rows = [
             [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
-             f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
-             f"{row.y:.4f}", f"[{row.y_low:.4f}, {row.y_high:.4f}]",
+             f"{row.x:.4f}", _ends(row.x_low, row.x_high, 4) or none,
+             f"{row.y:.4f}", _ends(row.y_low, row.y_high, 4) or none,
              "dominated" if row.dominated else ""]
             for row in self.curve.itertuples()
         ]  # fmt: skip
@@ -204,14 +211,15 @@ class Frontier:
             "Rankings are sampled with exponent alpha: 0 is uniform, and the larger alpha, the "
             "closer the rankings are to the retriever's own.",
             figure=self.plot(),
-            caption=f"Means over queries with {confidence} bands. Hollow points are dominated: "
-            "another point is at least as good in both measures and better in one.",
+            caption=f"Means over queries with {confidence} bands (Student's t). Hollow points are "
+            "dominated: another point is at least as good in both measures and better in one.",
             table=Table(["system", "alpha", x, y, "note"], means, "Means over queries."),
             measures=dict(zip(self.measures, self._better, strict=True)),
             comparisons=Section(
                 "Comparison of retrievers" if retrievers > 1 else "Area under the curve",
-                (f"The area is the mean of {y} over {x}. Intervals ({confidence}) are bootstrap "
-                 "intervals over queries, not corrected for the number of comparisons.",),
+                (f"The area is the mean of {y} over {x}. Intervals ({confidence}) of areas and "
+                 "comparisons are bootstrap intervals over queries, not corrected for the number "
+                 "of comparisons.",),
                 self._comparisons(),
             ),
             sections=[
@@ -228,12 +236,12 @@ class Frontier:
         """Return the areas, their differences, and the differences of x at equal y."""
         x, y = self.measures
         rows = [
-            [row.system, "", "area", f"{row.area:.3f}", f"[{row.low:.3f}, {row.high:.3f}]"]
+            [row.system, "", "area", f"{row.area:.3f}", _interval(row, 3, signs=False)]
             for row in self.areas.itertuples()
         ]
         rows += [
             [row.other, row.one, f"difference in {what}", signed(row.difference, 3),
-             interval_text(row.low, row.high, 3)]
+             _interval(row, 3)]
             for frame in (self.area_differences.assign(level=math.nan), self.equal)
             for row in frame.itertuples()
             for what in ["area" if math.isnan(row.level) else f"{x} at {y} = {row.level:.3f}"]
@@ -241,8 +249,14 @@ class Frontier:
         return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
 
 
-def _interval(row: Any) -> str:
-    return "(interval undefined)" if math.isnan(row.low) else interval_text(row.low, row.high)
+def _interval(row: Any, digits: int = 4, *, signs: bool = True) -> str:
+    if math.isnan(row.low):
+        return f"(no interval: {row.note})"
+    return (interval_text if signs else _ends)(row.low, row.high, digits)
+
+
+def _ends(low: float, high: float, digits: int) -> str:
+    return "" if math.isnan(low) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _distant_points(x: FloatArray, y: FloatArray) -> list[int]:
@@ -313,13 +327,29 @@ def drawn_queries(n: int, resamples: int, seed: int) -> FloatArray:
     return np.concatenate([np.ones((1, n)), drawn]) / n
 
 
-def interval(values: FloatArray, confidence: float) -> tuple[float, float]:
-    """Return the percentile interval of resampled values; NaN if less than half are defined."""
-    defined = values[~np.isnan(values)]
-    if 2 * len(defined) < len(values) or len(defined) < 2:
-        return np.nan, np.nan
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+def _mean_intervals(
+    values: FloatArray, measures: list[Any], confidence: float
+) -> tuple[list[tuple[FloatArray, FloatArray]], list[str]]:
+    """Return the intervals of both means, and the reasons for missing ones, by alpha.
+
+    Args:
+        values: shape (2, n_alphas, n_queries).
+        measures: the two measures.
+        confidence: the level of the intervals.
+    """
+    ends = [
+        mean_intervals(table, confidence=confidence, bounds=value_bounds(measure))
+        for table, measure in zip(values, measures, strict=True)
+    ]
+    notes = [
+        "; ".join(
+            f"no interval of {name}: {no_interval(table[i])}"
+            for name, table, (low, _) in zip("xy", values, ends, strict=True)
+            if math.isnan(low[i])
+        )
+        for i in range(values.shape[1])
+    ]
+    return ends, notes
 
 
 ALPHAS = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)
@@ -349,8 +379,8 @@ def frontier(
     """Compute the trade-off of two measures over the alpha of `FairSampler`, without sampling.
 
     EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are computed exactly (`PlackettLuceExposure`). EU is
-    estimated from existing answers (`off_policy_utility`). Bands are bootstrap intervals over the
-    queries.
+    estimated from existing answers (`off_policy_utility`). Bands are Student's t intervals over the
+    queries; areas, and x at equal y, have bootstrap intervals.
 
     Args:
         qrels: see `fairtk.evaluate`.
@@ -377,6 +407,8 @@ def frontier(
     """
     checks.open_interval("confidence", confidence, "frontier")
     checks.integer("resamples", resamples, "frontier")
+    checks.integer("seed", seed, "frontier", least=0)
+    checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
@@ -453,7 +485,9 @@ def _exact(
     browsing, cutoff = _model(measure)
     finite = [alpha for alpha in grid if alpha != DETERMINISTIC]
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
-    parts = {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
+    nothing = frame.iloc[:0].drop(columns=ALPHA)  # a run without rows
+    parts = dict.fromkeys(finite, nothing)
+    parts |= {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
     if DETERMINISTIC in grid:
         parts[DETERMINISTIC] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(
             run
@@ -463,6 +497,7 @@ def _exact(
 
 def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
     """Return the estimate that compares with exact values, if a query has samples for it."""
+    check_samples(run, "frontier")
     plain = "estimator" in measure.SUPPORTED_PARAMS and "estimator" not in measure.params
     several = run.groupby(QID)[SAMPLE].nunique().min() > 1
     return measure(estimator="unbiased") if plain and several else measure
@@ -512,9 +547,10 @@ def _outcome(
     means = {name: np.einsum("maq,rq->mra", table, weights) for name, table in values.items()}
     rows = []
     for name, table in means.items():
+        ends, notes = _mean_intervals(values[name], measures, confidence)
         for i, alpha in enumerate(grid if name in swept else [math.nan]):
-            ends = [interval(table[m, 1:, i], confidence) for m in (0, 1)]
-            rows.append([name, alpha, table[0, 0, i], *ends[0], table[1, 0, i], *ends[1]])
+            x, y = ([table[m, 0, i], ends[m][0][i], ends[m][1][i]] for m in (0, 1))
+            rows.append([name, alpha, *x, *y, notes[i]])
     curve = pd.DataFrame(rows, columns=CURVE[:-1])
     curve["dominated"] = dominated(curve["x"].to_numpy(), curve["y"].to_numpy(), lower)
     areas = {
@@ -522,7 +558,7 @@ def _outcome(
         for name in swept
     }
     pairs = [
-        [one, other, gap[0], *interval(gap[1:], confidence)]
+        [one, other, gap[0], *percentile_interval(gap[0], gap[1:], confidence)]
         for one, other in combinations(swept, 2)
         for gap in [areas[other] - areas[one]]
     ]
@@ -530,7 +566,10 @@ def _outcome(
     return Frontier(
         curve,
         pd.DataFrame(
-            [[name, area[0], *interval(area[1:], confidence)] for name, area in areas.items()],
+            [
+                [name, area[0], *percentile_interval(area[0], area[1:], confidence)]
+                for name, area in areas.items()
+            ],
             columns=AREAS,
         ),
         pd.DataFrame(pairs, columns=PAIRS),
@@ -556,8 +595,9 @@ def _at_equal(
             first, second = (
                 price(means[name][0], means[name][1], level, lower) for name in (one, other)
             )
-            ends = interval((second - first)[1:], confidence)
-            rows.append([level, one, other, first[0], second[0], second[0] - first[0], *ends])
+            gap = second - first
+            ends = percentile_interval(gap[0], gap[1:], confidence)
+            rows.append([level, one, other, first[0], second[0], gap[0], *ends])
     return pd.DataFrame(rows, columns=EQUAL)
 
 

@@ -444,15 +444,17 @@ def sensitivity(
     Raises:
         InputError: there are fewer than two runs, or a file, frame, measure or choice is invalid.
     """
+    vary = checks.listed("vary", vary)
     for choice in vary:
         checks.known("choice", choice, CHOICES)
+    cutoffs = checks.listed("cutoffs", cutoffs)
     if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in cutoffs):
         raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
     if len(data) < 2:
         raise InputError(f"sensitivity requires at least two runs, got {len(data)}")
-    answers = list(answers)
+    answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
     if answers and len(answers) != len(data):
         raise InputError(
             f"`answers` must have one file per run, got {len(answers)} for {len(data)} runs"

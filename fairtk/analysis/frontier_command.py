@@ -46,9 +46,9 @@ def command(
     QRELS and RUNS are as in `fairtk evaluate`. Values are exact, so no samples are needed. EU is
     estimated from existing answers. A sampled run is a single point.
 
-    The output has the curve of each retriever, with bootstrap intervals over queries and marks of
-    dominated points, and the area under each curve. Pairs of retrievers are compared by their
-    areas, and by x at equal y. `fairtk.frontier` does the same in Python.
+    The output has the curve of each retriever, with intervals over queries and marks of dominated
+    points, and the area under each curve. Pairs of retrievers are compared by their areas, and by x
+    at equal y. `fairtk.frontier` does the same in Python.
 
     \b
     Examples:

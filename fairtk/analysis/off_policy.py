@@ -424,6 +424,7 @@ def off_policy_utility(
     if estimator not in ESTIMATORS:
         raise NotFoundError("estimator", estimator, ESTIMATORS)
     cutoff = checks.integer("cutoff", cutoff, WHERE)
+    checks.number("least_effective", least_effective, WHERE)
     if not isinstance(answers, Mapping) or not answers:
         raise ParameterError(
             f"{WHERE}: `answers` must be a dict from alpha to frame, got {answers!r}"

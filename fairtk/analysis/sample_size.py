@@ -42,8 +42,9 @@ class Precision:
             number N of samples with ``abs(bias(N)) + z * error(N) <= half_width``, where
             ``bias(N) = bias * n_samples / N`` (NaN if `error` or `bias` is NaN).
         means: ``measure``, ``value`` (the mean over the defined queries), ``error`` and
-            ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples per
-            query for the requested half-width of the mean, bias included), ``n`` (queries).
+            ``half_width`` (of this mean, for these queries; NaN if the error is 0), ``bias``,
+            ``needed`` (samples per query for the requested half-width of the mean, bias included),
+            ``n`` (queries).
         half_width: the requested half-width.
         confidence: the level of the intervals.
     """
@@ -129,14 +130,15 @@ def _mean(value: FloatArray, spread: SampleSpread, factor: float, half_width: fl
     if n == 0:
         return [math.nan] * 5 + [0]
     # negative estimates of variances are kept, so that their sum is unbiased
-    variance = max(float(spread.variance()[defined].sum()), 0.0) / n**2
-    if spread.alike()[defined].all():
+    variance = float(spread.variance()[defined].sum()) / n**2
+    if variance <= 0 or spread.alike()[defined].all():
         variance = float((spread.error()[defined] ** 2).sum()) / n**2
     one, two = (max(float(part[defined].sum()), 0.0) / n**2 for part in (spread.one, spread.two))
     bias_of_one = np.array([abs(float((spread.bias * spread.n)[defined].mean()))])
     needed = fewest_samples(np.array([one]), np.array([two]), bias_of_one, half_width, factor)
     error, bias = math.sqrt(variance), float(spread.bias[defined].mean())
-    return [float(value[defined].mean()), error, factor * error, bias, float(needed[0]), n]
+    half_width_of_mean = factor * error or math.nan
+    return [float(value[defined].mean()), error, half_width_of_mean, bias, float(needed[0]), n]
 
 
 def fewest_samples(

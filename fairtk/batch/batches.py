@@ -147,8 +147,8 @@ class Batches:
             InputError: the folder has no batch, or a file cannot be read.
         """
         with self._opened(folder) as (place, manifest):
-            reader = _Reader(self.ledger, place, manifest, models)
-            for file in files:
+            reader = _Reader(self.ledger, place, manifest, checks.listed("models", models))
+            for file in checks.listed("files", files):
                 reader.read(Path(file))
             query = "SELECT total(claims) FROM owners WHERE owner LIKE ?"
             [[out]] = self.ledger.store.file.read(query, (owner_of(manifest),))

@@ -21,7 +21,11 @@ def _print_schema(ctx: click.Context, _: click.Parameter, is_given: bool) -> Non
 
 @signature_command(
     "Export results to Parquet and JSON, or to TREC files.",
-    {"fairtk.experiment:export": "source folder form setting qrels gold measures groups target"},
+    {
+        "fairtk.experiment:export": (
+            "source folder form setting qrels gold measures groups target chains"
+        ),
+    },
 )
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", "folder", required=True, metavar="DIR",

@@ -12,6 +12,7 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError, install_hint
+from fairtk.plugins.streams import to_stderr
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
@@ -100,7 +101,8 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
     from fairtk.plugins import registry
 
     if name in registry.utilities:
-        utility = registry.utilities.load(name)
+        with to_stderr():
+            utility = registry.utilities.load(name)
         return f"{name}{_signature(utility)}: string utility", _description(utility), {}, []
     if name in registry.browsing_models:
         model = registry.browsing_models.get(name)

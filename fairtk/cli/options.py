@@ -66,7 +66,8 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": GROUPS_FILE,
         "metavar": "[NAME=]FILE",
         "help": "A file of groups (columns docno, group and optionally weight), for AWRF and other "
-        "measures that need groups. Each file is one attribute, named NAME or after the file.",
+        "measures that need groups. Each file is one attribute, named NAME or after the file. In "
+        "the metadata file of TREC Fair Ranking 2022, NAME is the attribute: gender, sub-geo, ...",
     },
     "measures": {
         "metavar": "MEASURE",
@@ -77,12 +78,15 @@ SHARED: dict[str, dict[str, Any]] = {
     "runs": {"type": FILE},
     "target": {
         "type": FILE_OR_NAME,
-        "metavar": "FILE|uniform|population|relevance",
-        "help": "The share of exposure that each group should have: `uniform` (equal shares), "
-        "`population` (its share of all documents in the groups file), `relevance` (its share of "
-        "each query's relevant documents), or a file with the columns group and weight (one column "
-        "per attribute if groups are crossed; also qid if the shares differ by query). With "
-        "several, each measure uses the first that fits its attributes.",
+        "metavar": "FILE|NAME",
+        "help": "The share of exposure that each group should have: `uniform` (equal shares of the "
+        "named groups), `uniform+unknown` (the unknown group has a share, too), `population` (its "
+        "share of all documents in the groups file), `relevance` (its share of each query's "
+        "relevant documents), `trec-2022-task-1` or `trec-2022-task-2` (the official target; "
+        "--groups must be the track's metadata), or a file with the columns group and weight (one "
+        "column per attribute if groups are crossed; also qid if the shares differ by query). If a "
+        "target gives @UNKNOWN no share, documents of unknown group are left out. With several, "
+        "each measure uses the first that fits its attributes.",
     },
 }
 """Settings of arguments and options by parameter, for all commands."""

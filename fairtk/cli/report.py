@@ -17,7 +17,7 @@ from fairtk.errors import InputError
 @signature_command(
     "Write results as an HTML page with tables and figures.",
     {
-        "fairtk.experiment:open_results": "folder qrels gold measures groups target",
+        "fairtk.experiment:open_results": "folder qrels gold measures groups target chains",
         "fairtk.experiment:export": "setting",
         "fairtk.report.page:page_text": "title baseline test correction cutoff license",
     },
@@ -34,6 +34,7 @@ def command(
     measures: tuple[str, ...],
     groups: tuple[str, ...],
     target: tuple[str, ...],
+    chains: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Write the results in FOLDER as one HTML page, which works offline.
@@ -67,7 +68,9 @@ def command(
     first = Path(output)
     files = [output, *(f"{first.with_suffix('')}-{name}{first.suffix}" for name in names[1:])]
     for path, file in zip(folders, files, strict=True):
-        results = open_results(path, qrels, measures, gold=gold, groups=groups, target=target)
+        results = open_results(
+            path, qrels, measures, gold=gold, groups=groups, target=target, chains=chains
+        )
         pages = {
             unquote(name): "" if other == file else quote(Path(other).name)
             for name, other in zip(names, files, strict=True)

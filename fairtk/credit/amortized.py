@@ -7,7 +7,6 @@ queries, not within each query (Biega et al. 2018, "Equity of Attention").
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
@@ -29,6 +29,7 @@ from fairtk.groups.distances import attention_matrix
 from fairtk.io import read_qrels, read_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.report.statistics import TOO_FEW, mean_intervals, no_interval
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
@@ -36,7 +37,11 @@ SUMMARY = {
     "top": "share of the top providers",
     "minimum": "smallest share of a provider",
 }
-"""The summary values over all providers."""
+"""The summary values over all providers.
+
+With few queries, chance alone gives shares that differ. It raises the first three values and lowers
+the last. See `noise_interval` for their intervals.
+"""
 
 _BLOCK = 1 << 24  # numbers in memory at a time
 _ROUNDING = 1e-12  # mean gains below this share of the largest utility count as 0
@@ -50,8 +55,11 @@ class Providers:
         table: a row per provider, most exposed first: ``provider``, ``documents`` (judged or
             retrieved in these queries), ``exposure`` (share of exposure, or of credit for a frame
             C), ``merit`` (share of the target), ``gap`` (exposure minus merit).
-        summary: a row for each of `SUMMARY`: ``name``, ``value``, ``low``, ``high`` (bootstrap over
-            queries).
+        summary: a row for each of `SUMMARY`: ``name``, ``value``; ``chance``, the mean value for
+            this number of queries if shares differ by chance alone, so that the expected share of
+            each provider is its merit share (``amortized``) or all are equal (the others);
+            the interval ``low`` to ``high`` (see `noise_interval`), and ``note``, the reason if it
+            is NaN.
         unknown: the share of exposure of documents without a provider, which the tables exclude.
         settings: the settings.
     """
@@ -147,6 +155,8 @@ def providers(
     except ParameterError as error:  # without the name of the measure
         raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
+    if not len(labels.frame):
+        raise InputError(f"{where} (qrels): no rows")
     judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":
@@ -237,36 +247,59 @@ def _shares(rows: FloatArray) -> FloatArray:
     return np.asarray(rows / np.where(total > 0, total, np.nan))
 
 
-def _values(amount: FloatArray, merit: FloatArray, top: float) -> FloatArray:
-    """Return the values of `SUMMARY` for rows of amounts of providers; shape (n_rows, 4)."""
-    shares, merit_shares = _shares(amount), _shares(merit)
-    n_top = max(1, math.ceil(top * shares.shape[1]))
-    ordered = np.sort(shares, axis=1)
-    values = [
-        np.abs(shares - merit_shares).sum(axis=1),
-        gini(shares),
-        ordered[:, -n_top:].sum(axis=1),
-        ordered[:, 0],
-    ]
+def _values(ordered: FloatArray, distance: FloatArray, top: float) -> FloatArray:
+    """Return the values of `SUMMARY`, shape (n_rows, 4).
+
+    Args:
+        ordered: shares of providers, sorted in each row; shape (n_rows, n_providers).
+        distance: the sums of absolute differences between shares and merit shares, shape (n_rows,).
+        top: the share of the top providers.
+    """
+    n_top = max(1, math.ceil(top * ordered.shape[1]))
+    values = [distance, gini(ordered), ordered[:, -n_top:].sum(axis=1), ordered[:, 0]]
     return np.stack(values, axis=1)
 
 
 def _summary(
     amounts: list[Any], weight: FloatArray, top: float, resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Return values and percentile intervals over queries drawn with replacement."""
-    amount, merit = amounts
-    value = _values((weight @ amount)[None], (weight @ merit)[None], top)[0]
+    """Return values with their expectations by chance and their intervals."""
+    used = weight > 0
+    weight = weight[used]
+    amount, merit = (part[used] for part in amounts)
     n_queries, n = amount.shape
-    drawn = [
-        _values((times * weight) @ amount, (times * weight) @ merit, top)
+    share, merit_share = (_shares((weight @ part)[None]) for part in (amount, merit))
+    value = _values(np.sort(share, axis=1), np.abs(share - merit_share).sum(axis=1), top)[0]
+    chance, noise = np.full((2, 1, len(SUMMARY)), np.nan)
+    if n_queries > 1:
+        scale, wide = math.sqrt(n_queries / (n_queries - 1)), expansion(n_queries, confidence)
+        parts: list[tuple[FloatArray, FloatArray]] = []
         for times in np.array_split(
             drawn_weights(n_queries, resamples, seed),
             max(1, resamples * max(n, n_queries) // _BLOCK),
+        ):
+            drawn, drawn_merit = (_shares((times * weight) @ part) for part in (amount, merit))
+            errors = np.sort(drawn - share, axis=1)
+            distance = np.abs(drawn - drawn_merit - (share - merit_share)).sum(axis=1)
+            equal = _shares(np.maximum(1 / n + scale * errors, 0.0))
+            signs = [_values(rows, distance, top) for rows in (errors, -errors[:, ::-1])]
+            parts.append((_values(equal, scale * distance, top), wide * np.abs(signs).max(axis=0)))
+        chance, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+    n_top = max(1, math.ceil(top * n))
+    bounds = [(0.0, 2.0), (0.0, 1 - 1 / n), (n_top / n, 1.0), (0.0, 1 / n)]
+    rows = [
+        [name, number, _mean(by_chance), *noise_interval(number, sizes, confidence, ends)]
+        for name, number, by_chance, sizes, ends in zip(
+            SUMMARY, value, chance.T, noise.T, bounds, strict=True
         )
     ]
-    low, high = percentiles(np.concatenate(drawn), confidence)
-    return pd.DataFrame({"name": list(SUMMARY), "value": value, "low": low, "high": high})
+    return pd.DataFrame(rows, columns=["name", "value", "chance", "low", "high", "note"])
+
+
+def _mean(values: FloatArray) -> float:
+    """Return the mean of the defined values, or NaN."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else math.nan
 
 
 @dataclass(frozen=True)
@@ -275,10 +308,13 @@ class QueryGain:
 
     Attributes:
         table: a row per group: ``group``, ``queries``, the mean utility ``with`` documents and
-            ``without``, their difference ``gain`` (above 0 if documents help), ``low``, ``high``.
+            ``without``, their difference ``gain`` (above 0 if documents help), its Student's t
+            interval ``low`` to ``high``, and ``note``, the reason if it is NaN.
         comparison: rows ``difference`` (largest minus smallest gain) and ``ratio`` (smallest
-            divided by largest; NaN unless the largest is above 0), as in `fairtk.ByGroup`, with a
-            paired bootstrap over queries. Noise alone also gives a difference above 0.
+            divided by largest; NaN unless the largest is above 0), as in `fairtk.ByGroup`:
+            ``name``, ``value``; ``chance``, the expected value for these numbers of queries if all
+            groups have the same expected gain; the interval ``low`` to ``high`` of the difference
+            (see `noise_interval`), and ``note``, the reason if it is NaN.
         undefined: the number of queries with a group that are left out because their utility is
             undefined.
     """
@@ -356,36 +392,31 @@ def query_gain(
     if not len(defined):
         raise InputError(f"{where}: {utility!r} is undefined for all queries with a group")
     gain, of_group = gain[defined], of_group[defined]
-    times = drawn_weights(len(defined), resamples, seed)
-    weight = np.concatenate([np.ones((1, len(defined))), times])
-
-    def means(value: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            return np.asarray((weight * value) @ of_group / (weight @ of_group))
-
-    gains = means(gain)
-    low, high = percentiles(gains[1:], confidence)
+    size = of_group.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        gains = gain @ of_group / size
+        means = [value[defined] @ of_group / size for value in both]
+    rows = np.where(of_group.T > 0, gain, np.nan)
+    width = utility.bounds[1] - utility.bounds[0]
+    low, high = mean_intervals(rows, confidence=confidence, bounds=(-width, width))
     table = pd.DataFrame(
         {
             GROUP: [str(askers.levels[level]) for level in levels],
-            "queries": (of_group > 0).sum(axis=0),
-            "with": means(both[0][defined])[0],
-            "without": means(both[1][defined])[0],
-            "gain": gains[0],
+            "queries": size.astype(int),
+            "with": means[0],
+            "without": means[1],
+            "gain": gains,
             "low": low,
             "high": high,
+            "note": [no_interval(row) for row in rows],
         }
     )
-    most, least = gains.max(axis=1), gains.min(axis=1)
-    above = most > _ROUNDING * np.abs(np.stack(both)[:, defined]).max()  # gains may cancel out
-    ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=above)
-    pairs = (("difference", most - least), ("ratio", ratio))
-    ends = [(name, v[0], *percentiles(v[1:], confidence)) for name, v in pairs]
-    return QueryGain(
-        table,
-        pd.DataFrame(ends, columns=["name", "value", "low", "high"]),
-        undefined,
-    )
+    rounding = _ROUNDING * np.abs(np.stack(both)[:, defined]).max()
+    times = drawn_weights(len(defined), resamples, seed)
+    with np.errstate(invalid="ignore"):
+        errors = (times * gain) @ of_group / (times @ of_group) - gains
+    comparison = _compared(gains, errors, size, float(gain.mean()), rounding, 2 * width, confidence)
+    return QueryGain(table, comparison, undefined)
 
 
 def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:
@@ -394,9 +425,99 @@ def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:
     return np.asarray(drawn, dtype=np.float64)
 
 
-def percentiles(drawn: FloatArray, confidence: float) -> tuple[Any, Any]:
-    """Return the ends of the percentile interval of each column, ignoring NaN."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # NaN if no draw is defined
-        low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    return low, high
+def _compared(
+    gains: FloatArray,
+    errors: FloatArray,
+    size: FloatArray,
+    common: float,
+    rounding: float,
+    largest: float,
+    confidence: float,
+) -> pd.DataFrame:
+    """Return `QueryGain.comparison`.
+
+    Args:
+        gains: the gains of the groups, shape (n_groups,).
+        errors: the gains in bootstrap samples minus `gains`, shape (resamples, n_groups); NaN for a
+            group without queries.
+        size: the numbers of queries of the groups.
+        common: the gain of all queries.
+        rounding: gains up to this size are 0.
+        largest: the largest possible difference.
+        confidence: the level of the interval.
+    """
+
+    def difference_and_ratio(rows: FloatArray) -> FloatArray:
+        most, least = rows.max(axis=-1), rows.min(axis=-1)
+        ratio = np.divide(least, most, out=np.full_like(most, np.nan), where=most > rounding)
+        return np.stack([most - least, ratio])
+
+    errors = errors[~np.isnan(errors).any(axis=1)]
+    difference, ratio = difference_and_ratio(gains[None])[:, 0]
+    chances = [math.nan, math.nan]
+    ends = math.nan, math.nan, "a group has fewer than two queries"
+    if size.min() > 1:
+        alike = difference_and_ratio(common + errors * np.sqrt(size / (size - 1)))
+        chances = [float(values.mean()) for values in alike]  # NaN if a ratio is undefined
+        noise, _ = difference_and_ratio(errors * expansion(size, confidence))
+        ends = noise_interval(difference, noise, confidence, (0.0, largest))
+    rows = [
+        ("difference", difference, chances[0], *ends),
+        ("ratio", ratio, chances[1], math.nan, math.nan, "see the interval of the difference"),
+    ]
+    return pd.DataFrame(rows, columns=["name", "value", "chance", "low", "high", "note"])
+
+
+def expansion(n: npt.ArrayLike, confidence: float) -> FloatArray:
+    """Return the factor that makes bootstrap errors of a mean as wide as Student's t interval.
+
+    Bootstrap errors of a mean of n values have the variance s^2 (n - 1) / n^2 and are nearly
+    normal. The factor is sqrt(n / (n - 1)) t / z, with the quantiles t and z (Hesterberg 2015,
+    "What Teachers Should Know About the Bootstrap").
+
+    Args:
+        n: numbers of values, each at least 2.
+        confidence: the level of the interval.
+    """
+    from scipy.stats import norm, t
+
+    size, level = np.asarray(n, dtype=np.float64), (1 + confidence) / 2
+    factor = np.sqrt(size / (size - 1)) * t.ppf(level, size - 1) / norm.ppf(level)
+    return np.asarray(factor, dtype=np.float64)
+
+
+def noise_interval(
+    value: float,
+    noise: FloatArray,
+    confidence: float,
+    bounds: tuple[float, float],
+) -> tuple[float, float, str]:
+    """Return an interval of a statistic that chance alone moves away from its boundary.
+
+    Let f be the sum of absolute values, Gini, the sum of the largest values, their minimum, or the
+    range. Of unequal shares or gains s it is estimated by f(s + e) with errors e, whose mean is 0.
+    At the boundary, where all s are equal, f(s + e) is always on one side of f(s), so percentile
+    intervals do not contain f(s). But f or -f is sublinear: f(s + e) <= f(s) + f(e), and
+    f(s) <= f(s + e) + f(-e). So the distance between f(s + e) and f(s) is at most
+    N(e) = max(|f(e)|, |f(-e)|), and value +- the quantile of N(e) contains f(s) with at least the
+    level of the quantile, for all s. Bootstrap samples of the queries give the errors. Far from the
+    boundary the interval is wider than necessary.
+
+    Args:
+        value: f(s + e).
+        noise: N(e) of bootstrap samples, shape (resamples,); NaN if undefined.
+        confidence: the level of the interval.
+        bounds: the smallest and the largest possible value.
+
+    Returns:
+        The ends and ``""``; NaN, NaN and the reason if there is no noise.
+    """
+    noise = noise[~np.isnan(noise)]
+    if math.isnan(value) or not len(noise):
+        return math.nan, math.nan, "the value is undefined" if math.isnan(value) else TOO_FEW
+    half = float(np.quantile(noise, confidence))
+    if half <= _ROUNDING * max(1.0, abs(value)):
+        return math.nan, math.nan, "the bootstrap samples have equal values"
+    # rounding may put the value outside its bounds
+    low, high = max(value - half, bounds[0]), min(value + half, bounds[1])
+    return min(low, value), max(high, value), ""

@@ -7,6 +7,7 @@ from typing import Any
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
+from fairtk.display.tables import number_text
 from fairtk.plugins.streams import to_stderr
 
 _MOST_ROWS = 20
@@ -26,8 +27,9 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     policy for QRELS.
 
     The table has both shares and their difference. Below it, amortized is the sum of the absolute
-    differences over providers, and intervals are from a bootstrap over queries. The numbers do not
-    say whether the labels are fair to providers, nor why some get less exposure.
+    differences over providers. Chance alone makes shares differ, most with few queries: the column
+    "by chance" has the mean value without any other difference between providers. The numbers do
+    not say whether the labels are fair to providers, nor why some get less exposure.
 
     \b
     Examples:
@@ -46,9 +48,15 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     if len(result.table) > _MOST_ROWS:
         lines.append(f"... and {len(result.table) - _MOST_ROWS} more (all with --format csv)")
     cells = [
-        [row.name, f"{row.value:.4f}", f"[{row.low:.4f}, {row.high:.4f}]"]
+        [
+            row.name,
+            number_text(row.value, 4),
+            number_text(row.chance, 4),
+            f"({row.note})" if row.note else f"[{row.low:.4f}, {row.high:.4f}]",
+        ]
         for row in result.summary.itertuples(index=False)
     ]
-    lines += ["", *wrapped_lines(["all providers", "value", "95 % interval"], cells, (1,))]
+    heads = ["all providers", "value", "by chance", "95 % interval"]
+    lines += ["", *wrapped_lines(heads, cells, (1, 2))]
     lines += ["", f"{result.unknown:.1%} of {of} is on documents without a provider."]
     show(lines, result.table, form, output)

@@ -22,7 +22,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.runs import DUPLICATE_CREDIT
-from fairtk.frames.schema import check_numbers, check_unique
+from fairtk.frames.schema import check_numbers, check_unique, combined
 from fairtk.measures import LabeledRun
 from fairtk.remarks import NEGATIVE_CREDIT, UNDEFINED_CREDIT
 
@@ -52,9 +52,9 @@ class Credit:
         self.credit = check_numbers(column, CREDIT, run.refuse)
         sample = run.samples
         sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
-        width = int(sample.max(initial=0)) + 1
-        self.ranking, keys = pd.factorize(run.frame_query * width + sample)
-        self.ranking_query = np.asarray(keys, dtype=np.int64) // width
+        self.ranking = pd.factorize(combined(run.frame_query, sample))[0]
+        first = np.unique(self.ranking, return_index=True)[1]
+        self.ranking_query = run.frame_query[first]
         check_unique(self.ranking, run.frame_doc, DUPLICATE_CREDIT, run.refuse)
 
     @property

@@ -14,7 +14,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.credit.amortized import drawn_weights, percentiles
+from fairtk.credit.amortized import drawn_weights
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import DataWarning, InputError, ParameterError, such, warn
@@ -34,11 +34,19 @@ from fairtk.frames import (
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
 from fairtk.measures.expectation import values_of_samples
+from fairtk.report.statistics import (
+    EQUAL_VALUES,
+    TOO_FEW,
+    mean_intervals,
+    no_interval,
+    percentile_interval,
+)
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
 
 STEEP = 2
 """An alpha above which documents rarely change positions."""
 _NEVER = 1e-9  # larger than the error of exact placement probabilities
+_EQUAL = 1e-12  # smaller errors and changes are 0 up to rounding
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -47,8 +55,9 @@ class FittedBrowsing(Fitted):
 
     Attributes:
         table: a row per rank: ``rank`` (from 0), ``weight`` (as estimated; the model counts a
-            weight below 0 as 0), ``standard_error``, ``low`` and ``high`` (95 %, Student's t) and
-            ``documents``, the number of (query, document) pairs in the estimate.
+            weight below 0 as 0), ``standard_error``, ``low`` and ``high`` (95 %, Student's t),
+            ``documents``, the number of (query, document) pairs in the estimate, and ``note``, the
+            reason if there is no interval. The weight of the first rank is 1 by definition.
         tests: a row per ``hypothesis``: ``statistic`` (F), its ``df1`` and ``df2``, and ``p``; NaN
             if there are too few queries, or no variance.
         counts: the numbers of ``queries``, ``rankings``, ``undefined`` rankings (without defined
@@ -206,6 +215,10 @@ def _fitted(
     spread = rest.T @ rest * (n / (n - 1) if n > 1 else math.nan)
     error = np.sqrt(np.diag(spread))
     half = t.ppf(0.975, max(n - 1, 1)) * error
+    equal = error <= _EQUAL * np.abs(weight)  # also at the first rank
+    half[equal] = np.nan
+    notes = np.where(equal, EQUAL_VALUES, TOO_FEW if n < 2 else "")
+    notes[0] = "1 by definition"
     if (below := int((weight < 0).sum())) > 0:
         warn(f"{where}: the weights of {below} ranks are negative and count as 0", DataWarning)
     table = pd.DataFrame(
@@ -216,6 +229,7 @@ def _fitted(
             "low": weight - half,
             "high": weight + half,
             "documents": documents,
+            "note": notes,
         }
     )
     discount = DCG().weights(np.arange(len(weight), dtype=np.int64))
@@ -294,8 +308,9 @@ class OrderAudit:
     """The effects of document order on a reader or a reranker.
 
     Attributes:
-        table: a row for each ``name``: ``value``, ``low``, ``high`` (bootstrap over queries) and
-            ``queries``. With a `measure`, ``utility share`` is the share of the utility's variance
+        table: a row for each ``name``: ``value``, ``low``, ``high`` (Student's t; a bootstrap over
+            queries for ``utility share``), ``queries``, and ``note``, the reason if there is no
+            interval. With a `measure`, ``utility share`` is the share of the utility's variance
             between orders of the same documents, in [0, 1]. For a reader, ``equal answers`` is the
             share of pairs of orders with the same answer. For a reranker, ``kendall tau`` compares
             the outputs for two orders, in [-1, 1], 1 if order has no effect; with a `target`,
@@ -303,7 +318,8 @@ class OrderAudit:
             change, above 0 if exposure gets closer to the target.
         preferences: for a reranker with `groups`, a row per pair of groups: ``group``, ``other``,
             ``value`` (the share of document pairs with equal labels in which the document of
-            ``group`` is ranked first; 0.5 is no preference), ``low``, ``high`` and ``queries``.
+            ``group`` is ranked first; 0.5 is no preference), ``low``, ``high``, ``queries`` and
+            ``note``.
         settings: the settings.
     """
 
@@ -342,7 +358,7 @@ def order_audit(
         groups: groups of documents, for preferences, and for AWRF if there is a target.
         target: the target over the groups.
         cutoff: ranks that AWRF reads; `None` for all.
-        resamples: bootstrap samples of the queries, at least 2.
+        resamples: bootstrap samples of the queries, at least 2, for ``utility share``.
         confidence: confidence level of the intervals, in (0, 1).
         seed: the seed of orders and bootstrap.
 
@@ -352,6 +368,7 @@ def order_audit(
     """
     where = "order_audit"
     n = checks.integer("n", n, where, 2)
+    checks.cutoff(cutoff, where)
     resamples = checks.integer("resamples", resamples, where, 2)
     confidence = checks.open_interval("confidence", confidence, where)
     if measure is not None and qrels is None:
@@ -368,37 +385,41 @@ def order_audit(
             f"{where}: {type(transformer).__name__} returned no rows for qid {str(qid)!r}"
         )
     labels = Qrels(qrels, f"{where} (qrels)", (QID,), either=True) if qrels is not None else None
-    weight = np.concatenate(
-        [np.ones((1, len(after.qids))), drawn_weights(len(after.qids), resamples, seed)]
-    )
     rows: list[Any] = []
     preferences: list[Any] = []
 
-    def add(to: list[Any], name: tuple[str, ...], values: FloatArray, defined: BoolArray) -> None:
-        low, high = percentiles(values[1:], confidence)
-        to.append((*name, float(values[0]), low, high, int(defined.sum())))
-
-    def mean(value: FloatArray) -> FloatArray:
-        defined = ~np.isnan(value)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(weight @ np.where(defined, value, 0.0) / (weight @ defined))
+    def add(
+        to: list[Any],
+        name: tuple[str, ...],
+        value: FloatArray,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        """Add the mean of a value over the queries."""
+        (low,), (high,) = mean_intervals(value[None], confidence=confidence, bounds=bounds)
+        defined = value[~np.isnan(value)]
+        mean = float(defined.mean()) if len(defined) else math.nan
+        to.append((*name, mean, low, high, len(defined), no_interval(value)))
 
     if measure is not None and labels is not None:
         query, value = _per_ranking(measure, labels, out, where)
         variance, center, defined = _spread(query, value, len(labels.qids))
         index = labels.queries.find(after.queries)
+        weight = np.concatenate(
+            [np.ones((1, len(index))), drawn_weights(len(index), resamples, seed)]
+        )
         share = _share(weight, variance[index], center[index], defined[index], n)
-        add(rows, ("utility share",), share, defined[index])
+        low, high, note = percentile_interval(share[0], share[1:], confidence)
+        rows.append(("utility share", share[0], low, high, int(defined[index].sum()), note))
     if QANSWER in out.columns:
         value = _equal_answers(after, out)
-        add(rows, ("equal answers",), mean(value), ~np.isnan(value))
+        add(rows, ("equal answers",), value)
     else:
         tau, wins = _tau(after), {}
-        add(rows, ("kendall tau",), mean(tau), ~np.isnan(tau))
+        add(rows, ("kendall tau",), tau, (-1.0, 1.0))
         if groups is not None:
             wins = _preferences(after, labels, groups)
         for (group, other), value in wins.items():
-            add(preferences, (group, other), mean(value), ~np.isnan(value))
+            add(preferences, (group, other), value)
     if target is not None and QANSWER not in out.columns:
         fair = AWRF(groups=groups, target=target, **({} if cutoff is None else {"cutoff": cutoff}))
         if qrels is None:
@@ -408,9 +429,12 @@ def order_audit(
         ]
         index = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
         first, last = (value[index] for value in values)
-        for name, value in (("in", first), ("out", last), ("out - in", last - first)):
-            add(rows, (f"AWRF {name}",), mean(value), ~np.isnan(value))
-    columns = ["value", "low", "high", "queries"]
+        add(rows, ("AWRF in",), first)
+        add(rows, ("AWRF out",), last)
+        change = last - first
+        change[np.abs(change) <= _EQUAL] = 0.0  # up to rounding
+        add(rows, ("AWRF out - in",), change, (-1.0, 1.0))
+    columns = ["value", "low", "high", "queries", "note"]
     return OrderAudit(
         pd.DataFrame(rows, columns=["name", *columns]),
         pd.DataFrame(preferences, columns=["group", "other", *columns]),

@@ -34,6 +34,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
+from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
@@ -197,16 +198,20 @@ def from_answers(
             the utility fails (names qid and sample).
     """
     where = "from_answers"
-    checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
+    checks.choice("method", "shapley" if method is None else method, ("shapley", "one-out"), where)
     require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
-    for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
+    numbers = {
+        column: check_numbers(answers[column], column, run.refuse, NUMBERS[SAMPLE])
+        for column in (SOURCE_SAMPLE, SUBSET)
+    }
+    for column in (QANSWER, *numbers):
         one_per_ranking(run, column)
     start = run.ranking_start[:-1]
     frame = answers.take(run.order)
     first = frame.iloc[start]
-    query, mask = run.ranking_query, first[SUBSET].to_numpy(dtype=np.int64)
-    source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
+    query = run.ranking_query
+    source, mask = (numbers[c][run.order][start] for c in (SOURCE_SAMPLE, SUBSET))
     utility = get(utility) if isinstance(utility, str) else utility
     value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices

@@ -17,6 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = [
+    "DemoData",
+    "collection_folder",
+    "load",
+    "load_topics_and_candidates",
+    "model_folder",
+]
+
 _HERE = Path(__file__).parent
 
 

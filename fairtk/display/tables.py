@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fairtk import checks
 from fairtk.errors import printable
 
 Row = Sequence[Any]
@@ -49,11 +50,12 @@ class MarkedText(str):
 
 def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Return rows as CSV with a header, all digits, and ``nan`` for NaN."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return buffer.getvalue()
+    lines = []
+    for row in (checks.listed("columns", columns), *rows):
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\r\n").writerow(row)  # so it quotes both characters
+        lines.append(buffer.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
 
 
 def json_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -227,7 +229,8 @@ def rounded_text(value: float, digits: int) -> str:
 
 def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
     """Return rows as a table of texts; floats have four decimals."""
-    return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
+    columns = [*map(str, checks.listed("columns", columns))]
+    return Table(columns, [[_text(v) for v in row] for row in rows], caption)
 
 
 def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:

@@ -311,6 +311,8 @@ def compare(
     checks.known("test", test, TESTS)
     checks.known("correction", correction, CORRECTIONS)
     checks.known("choice of queries", queries, QUERIES)
+    checks.boolean("levels", levels, "compare")
+    checks.integer("seed", seed, "compare", least=0)
     files, data = run_names(runs)
     system = _baseline(files, baseline)
     checked: dict[str, Run] = {}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
@@ -285,6 +286,7 @@ class SystemComparison:
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
+        n_samples = checks.listed("n_samples", n_samples)
         for measure, table in self.tables.items():
             defined = _testable(measure, table)
             for system in self.systems:

@@ -16,7 +16,15 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
-from fairtk.experiment.evaluate_runs import GivenGroups, complete_measure, parse_with
+from fairtk.experiment.evaluate_runs import (
+    GivenGroups,
+    common_metadata,
+    complete_measure,
+    measure_list,
+    metadata_path,
+    parse_with,
+    read_groups,
+)
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
@@ -169,9 +177,12 @@ def doctor(
         checks.integer(name, value, "doctor")
     ranking, results = read_with_findings(run, "run", _run_rows, _run)
     labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, _labels)
-    attributes, wrong_groups = _read_groups(groups)
+    is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
+    sources = [groups] if is_single else list(groups)
+    attributes, wrong_groups = _read_groups(sources)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
+    given_groups.metadata = common_metadata(sources)
     given_groups.labels = labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
@@ -194,8 +205,7 @@ def doctor(
         results += findings.targets(attribute, fitted, ranked, cutoff)
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
-        is_single = isinstance(measures, str) or not isinstance(measures, Sequence)
-        texts: list[Any] = [measures] if is_single else list(measures)
+        texts = measure_list(measures, may_be_empty=True)
         texts = texts or _measures(cutoff, list(targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
@@ -247,13 +257,15 @@ def _attribute(rows: Rows, name: str | None) -> Groups:
         return groups_of_rows(rows, name)
 
 
-def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
-    sources = [groups] if isinstance(groups, str | PathLike | pd.DataFrame | Groups) else groups
+def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
     attributes: list[Groups] = []
     findings: list[Finding] = []
-    for source in sources:
+    for source in groups:
         if isinstance(source, Groups):
             attributes.append(source)
+            continue
+        if metadata_path(source) is not None:
+            attributes.append(read_groups(source))
             continue
         name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
         check = partial(_attribute, name=name)

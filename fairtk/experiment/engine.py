@@ -52,8 +52,11 @@ from fairtk.llm.hugging_face import HuggingFaceBackend, cost
 from fairtk.llm.local import ChatBackend
 from fairtk.plugins.streams import on_terminal
 
-BATCH = 64
-"""The default number of queries per batch."""
+MOST_BATCHES, MOST_QUERIES = 16, 64
+"""The default batches: 16, or more if a batch would have more than 64 queries.
+
+Scores of some models depend on the batch, so it depends on nothing but the number of topics.
+"""
 
 
 class Topics:
@@ -151,7 +154,7 @@ _ROUNDS = 4  # rounds of concurrent calls per batch for servers
 
 @dataclass
 class PromptSet:
-    """The distinct prompts for one model."""
+    """The distinct prompts for one model, those of one level of the tree at a time."""
 
     model: ModelKey
     backend: Any
@@ -198,6 +201,7 @@ def generate(
     answers: Answers,
     session: Session,
     threads: int,
+    durable: bool,
     fail_fast: bool,
     on_progress: Callable[[int], None],
 ) -> None:
@@ -215,7 +219,8 @@ def generate(
                 todo = tuple(prompt for prompt in prompts if prompt not in stored_answers)
                 on_progress(len(prompts) - len(todo))
                 if todo:
-                    yield PromptBatch(key, todo, threads, fail_fast, prompt_set.model.name)
+                    name = prompt_set.model.name
+                    yield PromptBatch(key, todo, threads, durable, fail_fast, name)
 
     for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.backend]
@@ -332,7 +337,8 @@ class Engine:
         self.threads = threads
         self.fail_fast = fail_fast
         self.durable = store.path is not None
-        self.batch_size = batch_size or BATCH
+        default = min(MOST_QUERIES, -(-len(topics.qids) // MOST_BATCHES))
+        self.batch_size = batch_size or default
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
         self.systems: dict[int, list[str]] = {}  # by number of a chain
@@ -361,7 +367,10 @@ class Engine:
         ends = self.tree.ends
         for node in self.tree.nodes:
             self.chains[node.number] = self.store.chain(
-                node.key, [n.stage.description for n in node.chain], node.systems
+                node.key,
+                [n.stage.description for n in node.chain],
+                node.systems,
+                self.topics.digests,
             )
         cells = {
             number: self.store.cells(self.chains[number], self.topics.digests)
@@ -548,9 +557,13 @@ class Engine:
                 self.store.answers,
                 session,
                 self.threads,
+                self.durable,
                 self.fail_fast,
                 progress,
             )
+        for prompt_set in prompt_sets.values():
+            # a resumed run has no prompts of finished levels, and must cut the same batches
+            prompt_set.lengths.clear()
         for node in nodes:
             for prompts in self._prompts.pop(node.number):
                 self._put_answers(node, prompts)

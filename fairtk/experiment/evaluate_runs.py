@@ -25,12 +25,13 @@ from fairtk.errors import (
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.columns import from_ir_measures, plain_columns
 from fairtk.frames.qrels import no_common_query
-from fairtk.groups.distances import TARGET_WORDS
+from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
-from fairtk.io.lines import STDIN, file_errors
+from fairtk.io.lines import STDIN, file_errors, is_parquet_name
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
+from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import iter_parts, reason_for_labels
 from fairtk.measures.foreign import (
@@ -200,7 +201,8 @@ class GivenGroups:
 
     attributes: dict[str, Groups]  # by name
     target: tuple[Any, ...] = ()  # objects, words or files
-    labels: Qrels | None = None  # for the target ``relevance``
+    labels: Qrels | None = None  # for the target ``relevance`` and those of TREC Fair Ranking
+    metadata: Path | None = None  # the track's file, if all groups come from it
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
@@ -222,7 +224,7 @@ class GivenGroups:
         files, target = ((x,) if isinstance(x, single) else tuple(x or ()) for x in (files, target))
         attributes: dict[str, Groups] = {}
         for source in files:
-            groups = Groups.of(source)
+            groups = read_groups(source)
             if groups.name in attributes:
                 where = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
@@ -230,7 +232,7 @@ class GivenGroups:
                     "file, NAME=FILE)"
                 )
             attributes[groups.name] = groups
-        return cls(attributes, target)
+        return cls(attributes, target, metadata=common_metadata(files))
 
     @cached_property
     def crossed(self) -> Groups:
@@ -254,16 +256,24 @@ class GivenGroups:
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
-            from fairtk.groups import Target
-
-            self._made[key] = Target.of(chosen, groups, self.labels, where)
+            self._made[key] = self._make(chosen, groups, where)
         return self._made[key]
+
+    def _make(self, chosen: Any, groups: Groups, where: str) -> Target:
+        from fairtk.datasets.trec_fair.alignment import official_target
+        from fairtk.groups import Target
+
+        if isinstance(chosen, str) and chosen in OFFICIAL_TARGETS and self.metadata is not None:
+            if self.labels is None:
+                raise InputError(f"{where}: `qrels` are required for the target {chosen!r}")
+            return official_target(self.labels, groups, self.metadata, OFFICIAL_TARGETS[chosen])
+        return Target.of(chosen, groups, self.labels, where)
 
     def _fitting(self, groups: Groups, where: str) -> Any:
         from fairtk.groups import Target
 
         for text in self.target:
-            if isinstance(text, str) and text in TARGET_WORDS:
+            if isinstance(text, str) and text in (*TARGET_WORDS, *OFFICIAL_TARGETS):
                 return text
             if isinstance(text, pd.DataFrame):
                 target = Target.from_frame(text)
@@ -277,11 +287,49 @@ class GivenGroups:
         )
 
 
-def measure_list(measures: Any) -> list[Any]:
+def metadata_path(source: Any) -> Path | None:
+    """Return the path of groups in the metadata file of TREC Fair Ranking 2022, else `None`."""
+    from fairtk.datasets.trec_fair.metadata import is_metadata
+
+    if not isinstance(source, str | PathLike):
+        return None
+    path = Path(name_and_path(source)[1])
+    has_text = path.is_file() and not is_parquet_name(path)
+    return path if has_text and is_metadata(path) else None
+
+
+def common_metadata(sources: Iterable[Any]) -> Path | None:
+    """Return the metadata file of which all groups are, else `None`."""
+    paths = {metadata_path(source) for source in sources}
+    return paths.pop() if len(paths) == 1 else None
+
+
+def read_groups(source: Any) -> Groups:
+    """Return groups from an object, a frame or a file, also from the track's metadata.
+
+    Raises:
+        InputError: the file is the track's metadata, and its name is not a dimension.
+    """
+    from fairtk.datasets import trec_fair
+    from fairtk.groups import Groups
+
+    path = metadata_path(source)
+    if path is None:
+        return Groups.of(source)
+    name = name_and_path(source)[0]
+    if name is None:
+        raise InputError(
+            f"{path}: the metadata of TREC Fair Ranking 2022 have several attributes; name one, "
+            f"e.g. gender={path} ({format_list(trec_fair.dimensions(), 8)})"
+        )
+    return trec_fair.groups(path, name)
+
+
+def measure_list(measures: Any, may_be_empty: bool = False) -> list[Any]:
     """Return one or several measures as a list."""
     is_single = isinstance(measures, str) or not isinstance(measures, Iterable)
     result = [measures] if is_single else list(measures)
-    if not result:
+    if not result and not may_be_empty:
         raise InputError("at least one measure is required, e.g. EE_D@5")
     return result
 

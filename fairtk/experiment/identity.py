@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -399,7 +400,8 @@ def _described_object(value: Any, where: str) -> Any:
 
 def _described_function(function: types.FunctionType, where: str) -> Description:
     """Return the identity of a function of an installed package; reject others."""
-    owners = _owners(function.__module__.partition(".")[0])
+    module = function.__module__ or ""  # `None` for a function that `exec` defines
+    owners = _owners(module.partition(".")[0])
     if not owners or "<" in function.__qualname__:
         raise IdentityError(f"{where} is a function, {function.__qualname__}")
     return {"function": identity_name(function), "made by": _versions(owners)}
@@ -446,14 +448,23 @@ def _distribution(cls: type, where: str) -> str:
     owners = _owners(top)
     if owners:
         return _versions(owners)
-    if top in sys.stdlib_module_names and top != "__main__":
+    # a class that `exec` defines without a __name__ also says that it is in the module builtins
+    in_module = _is_defined_in(sys.modules.get(module), cls)
+    if top in sys.stdlib_module_names and top != "__main__" and in_module:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if module == "__main__" or file is None:
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    if module == "__main__" or not file.is_file():
         raise IdentityError(
-            f"the class {cls.__qualname__} of {where} is defined in a script or notebook"
+            f"the class {cls.__qualname__} of {where} is defined in a script, a notebook or by exec"
         )
-    return f"{module} #{file_digest(Path(file))}"
+    return f"{module} #{file_digest(file)}"
+
+
+def _is_defined_in(module: Any, cls: type) -> bool:
+    try:
+        return attrgetter(cls.__qualname__)(module) is cls
+    except AttributeError:
+        return False
 
 
 @functools.cache

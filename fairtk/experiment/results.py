@@ -521,10 +521,12 @@ class Results:
         `fairtk.experiment.results_schema` and the site describe the files.
 
         Args:
-            folder: the folder, which is created if missing; files of an earlier save are replaced.
+            folder: the folder, which is created if missing. An earlier save is replaced as a whole:
+                if this save fails or is killed, the earlier one can still be loaded.
 
         Raises:
             StoreError: the folder is not writable.
+            InputError: Parquet cannot hold a value.
         """
         saved.save(self, Path(folder))
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -30,6 +30,7 @@ from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     complete_measure,
+    measure_list,
     parse_with,
     prepare_labels,
 )
@@ -42,6 +43,7 @@ from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
 from fairtk.experiment.values import (
     Evaluation,
     directions,
+    no_rows,
     stored_notes,
     stored_rows,
 )
@@ -167,7 +169,8 @@ def Experiment(
         scheduler: a running cluster for ``"dask"``; see `fairtk.experiment.DaskExecutor`.
         threads: threads per model; `None` for all cores (or OMP_NUM_THREADS) with ``"serial"``,
             otherwise one.
-        batch_size: the number of queries to run and save together; `None` for 64.
+        batch_size: the number of queries to run and save together; `None` for a sixteenth of the
+            topics, at most 64. A kill loses the batches in progress.
         fail_fast: whether to raise if a query fails, instead of recording the failure.
 
     Raises:
@@ -255,9 +258,11 @@ def _prepare(
     pipelines = {name: system for name, system in by_name.items() if name not in frames}
     order = list(by_name)
     chosen = _baseline(baseline, order)
-    for name, value in (("threads", threads), ("batch_size", batch_size)):
+    for name, value in (("threads", threads), ("batch_size", batch_size), ("workers", workers)):
         if value is not None:
             checks.integer(name, value, "Experiment")
+    for name, value in (("filter_by_qrels", filter_by_qrels), ("fail_fast", fail_fast)):
+        checks.boolean(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
         qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:
@@ -362,8 +367,9 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")
         pairs = [(str(name), system) for name, system in systems.items()]
-    elif isinstance(systems, list | tuple | pd.DataFrame):
-        systems = [systems] if isinstance(systems, pd.DataFrame) else systems
+    elif isinstance(systems, list | tuple | pd.DataFrame | Iterator):
+        systems = [systems] if isinstance(systems, pd.DataFrame) else list(systems)
+        names = None if names is None else checks.listed("names", names, "Experiment")
         if names is not None and len(names) != len(systems):
             raise ParameterError(
                 f"Experiment: `names` must have one name per system ({len(systems)}), got "
@@ -465,11 +471,13 @@ def open_results(
     gold: Any = None,
     groups: Any = (),
     target: Any = (),
+    chains: Iterable[str] = (),
 ) -> Results:
     """Open the results in a folder of `Results.save` or of ``Experiment(save_dir=...)``.
 
     A save_dir has rankings and answers but no values, so give `qrels` and `measures` to measure
-    them. The start of its key is added to a system name that is not unique.
+    them. The results of a system are those of the stages that it ran last, for each query with the
+    topic that it was run over last. Earlier results are opened by their chain.
 
     Args:
         folder: the folder.
@@ -478,40 +486,54 @@ def open_results(
         gold: gold answers (a frame or a file), if missing from the qrels.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`.
+        chains: the chains of a save_dir to open instead, as in `fairtk.experiment.stored_results`.
+            If a system has several of them, the start of the key is added to its name.
 
     Raises:
-        InputError: the folder has no results, or labels or measures are given for a folder of
-            `Results.save`.
+        InputError: the folder has no results, or labels, measures or chains are given for a folder
+            of `Results.save`.
+        NotFoundError: a chain is unknown, or no system ends with it.
         StoreError: the store is damaged.
     """
     path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
-    parsed_measures = [parse_with(given_groups, measure) for measure in measures]
+    given_measures = measure_list(measures, may_be_empty=True)
+    parsed_measures = [parse_with(given_groups, measure) for measure in given_measures]
+    starts = checks.listed("chains", chains)
     if (path / CONFIG).exists():
-        if parsed_measures or qrels is not None:
+        if parsed_measures or qrels is not None or starts:
             raise InputError(
-                f"{path}: saved results have measures and labels; `measures` and `qrels` are only "
-                "valid for a save_dir"
+                f"{path}: saved results have measures and labels; `measures`, `qrels` and `chains` "
+                "are only valid for a save_dir"
             )
         return Results.load(path)
-    frames, stages, failures = stored_systems(path)
-    if not frames:
+    systems = stored_systems(path, starts)
+    qids = {qid for system in systems.values() for qid in system.errors}
+    if not qids:
         raise InputError(f"{path / FILE}: no finished queries; run the experiment again")
-    qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store has no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
     frames = {
-        name: frame.sort_values(
+        name: no_rows()
+        if system.rows is None
+        else system.rows.sort_values(
             QID, key=lambda ids: ids.map(number), kind="stable", ignore_index=True
         )
-        for name, frame in frames.items()
+        for name, system in systems.items()
     }
+    failures = [
+        (name, qid, error)
+        for name, system in systems.items()
+        for qid, error in sorted(system.errors.items(), key=lambda item: number[item[0]])
+        if error is not None
+    ]
     frame = None
     if qrels is not None:
         given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
         frame = given_groups.labels.with_text_ids()
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     results: Results = Experiment(frames, topics, frame, complete)
-    results.failures = failures
+    results.failures = pd.DataFrame(failures, columns=["system", QID, "error"], dtype="str")
+    stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}
     results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
     return results
@@ -602,6 +624,7 @@ def export(
     groups: Any = (),
     target: Any = (),
     setting: str | None = None,
+    chains: Iterable[str] = (),
 ) -> list[Path]:
     """Export the results of a store or a study, or saved results, for other tools.
 
@@ -617,6 +640,7 @@ def export(
         groups: see `open_results`.
         target: see `open_results`.
         setting: the name of a study's settings, required if the folder has results of several.
+        chains: see `open_results`.
 
     Returns:
         The folders that were written. `open_results` opens those in the form ``"parquet"``.
@@ -627,13 +651,17 @@ def export(
     """
     checks.choice("form", form, EXPORTS, "export")
     sources, output = results_folders(source, setting), Path(folder)
+    # several folders are opened with the same values
+    starts, asked = checks.listed("chains", chains), measure_list(measures, may_be_empty=True)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"{folder}: the folder is not empty; give a new or empty folder")
     outputs = [output]
     if sources != [Path(source)]:
         outputs = [output / name for name in folder_names(sources, source)]
     for path, destination in zip(sources, outputs, strict=True):
-        results = open_results(path, qrels, measures, gold=gold, groups=groups, target=target)
+        results = open_results(
+            path, qrels, asked, gold=gold, groups=groups, target=target, chains=starts
+        )
         if form == "parquet":
             results.save(destination)
         else:

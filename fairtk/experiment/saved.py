@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from importlib.resources import files
@@ -25,7 +26,8 @@ from fairtk.experiment.values import (
 from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE
 from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
-from fairtk.io.atomic import atomic_text
+from fairtk.io.atomic import put_in_place
+from fairtk.io.tables import listed_evenly
 from fairtk.remarks import read_remark
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ _RANKINGS, _SYSTEM = "rankings", "system"
 _THEIRS = "system (of the rows)"
 """The name in files of a column "system" of rankings."""
 _IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
+_NEW = ".new"
+"""The folder of new files until the manifest names them."""
 SETTINGS, FACTS = "settings", "study.json"
 """The folder of a study's results by setting, and the file of its facts."""
 
@@ -62,8 +66,9 @@ def results_schema() -> dict[str, Any]:
 
 
 def save(results: Results, folder: Path) -> None:
-    """Write results to a folder; each file is written atomically, the manifest last.
+    """Write results to a folder; if this fails or is killed, an earlier save stays as it was.
 
+    New files have other names until the manifest, which names them by their digests, is replaced.
     Other processes that save to the folder or open it wait until then.
     """
     ranking_files = {name: f"{_RANKINGS}/{i:03}.parquet" for i, name in enumerate(results.systems)}
@@ -91,39 +96,93 @@ def save(results: Results, folder: Path) -> None:
     if len(notes):
         texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
         frames[_NOTES] = notes.assign(note=texts)[["system", *NOTES]]
-    answers: dict[str, pd.DataFrame] = {}
-    all_credit = dict(results.credits)
     try:
         (folder / _RANKINGS).mkdir(parents=True, exist_ok=True)
         with file_lock(folder / _RANKINGS):  # concurrent saves would mix their files
-            # without a manifest, the folder cannot be opened until the last file is written
-            (folder / _MANIFEST).unlink(missing_ok=True)
-            for name, file in ranking_files.items():
-                frame = results.rankings(name)
-                write_parquet(_with_system(name, frame), folder / file)
-                if QANSWER in frame.columns:
-                    answers[name] = answers_in(frame)
-                if CREDIT in frame.columns:
-                    all_credit.setdefault(name, credit_in(frame))
-            for file, parts in ((_ANSWERS, answers), (_CREDIT, all_credit)):
-                if parts:
-                    frames[file] = _stacked(parts)
-            for file, frame in frames.items():
-                write_parquet(frame, folder / file)
-            _write_json(results.environment, folder / ENVIRONMENT)
-            _write_json(config, folder / CONFIG)
-            written_files = [*ranking_files.values(), *frames, ENVIRONMENT, CONFIG]
+            _finish_save(folder)
+            try:
+                digests = _write_new(results, ranking_files, frames, config, folder)
+            except BaseException:
+                shutil.rmtree(folder / _NEW, ignore_errors=True)
+                raise
+            if not (folder / _MANIFEST).exists():  # no older save needs its files
+                _publish(folder, digests)
+            put_in_place(folder / _NEW / _MANIFEST, folder / _MANIFEST)
+            _publish(folder, digests)
+            shutil.rmtree(folder / _NEW)
             # remove tables of an earlier save, so that nobody reads them
             for path in [*folder.glob(f"{_RANKINGS}/*.parquet"), *folder.glob("*.parquet")]:
-                if path.relative_to(folder).as_posix() not in written_files and _is_ours(path):
+                if path.relative_to(folder).as_posix() not in digests and _is_ours(path):
                     path.unlink()
-            digests = {file: _file_digest(folder / file) for file in written_files}
-            _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
     except OSError as error:
         raise StoreError(
             f"{folder}: cannot write the results ({error.strerror or error}); give a writable "
             "folder with enough free space"
         ) from error
+
+
+def _write_new(
+    results: Results,
+    ranking_files: Mapping[str, str],
+    frames: dict[str, pd.DataFrame],
+    config: dict[str, Any],
+    folder: Path,
+) -> dict[str, str]:
+    """Write the files of a save next to those of an earlier one; return the digest of each."""
+    digests = {}
+    part = folder / _NEW / "part"
+    part.parent.mkdir()
+
+    def write(name: str, content: pd.DataFrame | dict[str, Any]) -> None:
+        with part.open("wb") as stream:
+            if isinstance(content, dict):
+                stream.write(_json_text(content).encode())
+            else:
+                write_parquet(listed_evenly(content), stream)
+        digests[name] = _file_digest(part)
+        put_in_place(part, _new_path(folder, name, digests[name]))
+
+    answers: dict[str, pd.DataFrame] = {}
+    all_credit = dict(results.credits)
+    for name, file in ranking_files.items():
+        frame = results.rankings(name)
+        write(file, _with_system(name, frame))
+        if QANSWER in frame.columns:
+            answers[name] = answers_in(frame)
+        if CREDIT in frame.columns:
+            all_credit.setdefault(name, credit_in(frame))
+    for file, parts in ((_ANSWERS, answers), (_CREDIT, all_credit)):
+        if parts:
+            frames[file] = _stacked(parts)
+    for file, content in {**frames, ENVIRONMENT: results.environment, CONFIG: config}.items():
+        write(file, content)
+    manifest = _json_text({"form": FORM, "files": digests})
+    (folder / _NEW / _MANIFEST).write_text(manifest, encoding="utf-8")
+    return digests
+
+
+def _new_path(folder: Path, name: str, digest: str) -> Path:
+    """Return the path of a new file before it replaces the one of an earlier save."""
+    return folder / _NEW / f"{digest}.{Path(name).name}"
+
+
+def _publish(folder: Path, digests: Mapping[str, str]) -> None:
+    """Move the new files of a manifest to their names."""
+    for name, digest in digests.items():
+        path = _new_path(folder, name, digest)
+        if path.exists():
+            put_in_place(path, folder / name)
+
+
+def _finish_save(folder: Path) -> None:
+    """Finish, or else undo, an earlier save whose process was killed."""
+    if (folder / _NEW).exists():
+        try:
+            digests = _manifest(folder)
+        except FormatError:
+            digests = {}
+        _publish(folder, digests)
+        shutil.rmtree(folder / _NEW)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
@@ -169,10 +228,8 @@ def _file_digest(path: Path) -> str:
     return content.hexdigest()
 
 
-def _write_json(value: Any, path: Path) -> None:
-    with atomic_text(path) as stream:
-        json.dump(value, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -185,7 +242,9 @@ def load(folder: Path) -> dict[str, Any]:
         digests = _manifest(folder)
 
         def checked(name: str) -> Path:
-            return _checked(folder / name, digests.get(name))
+            # a killed process may have replaced only the manifest
+            new = _new_path(folder, name, digests.get(name, ""))
+            return _checked(new if new.exists() else folder / name, digests.get(name))
 
         def table(name: str) -> pd.DataFrame:
             return read_parquet(checked(name))[0]

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import sqlite3
+import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
-from pyterrier._ops import Compose
+import pyterrier as pt
 
+from fairtk import checks
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.identity import Description, Identified
+from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
-from fairtk.frames import QID
 from fairtk.io.atomic import real_path
-from fairtk.llm import ChatModel, Ledger, LedgerModel
-from fairtk.llm.chat import call_keys, questions
+from fairtk.llm import CallableBackend, ChatModel, Ledger, LedgerModel
+from fairtk.llm.chat import call_keys, now, questions
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.store import AnswerStore, Database
-from fairtk.transformers import FairTransformer
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,15 @@ class Recording:
 
     Models that the user has put behind a ledger, and free models (rules), are unchanged. Without a
     store, nothing is recorded.
+
+    Attributes:
+        models: all models.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.models: list[ChatModel] = []
+        self._results: dict[int, tuple[Any, Any]] = {}  # by id; the value itself keeps its id
 
     @cached_property
     def _ledger(self) -> Ledger:
@@ -95,33 +99,45 @@ class Recording:
     def with_ledger(self, value: Any) -> Any:
         """Return a stage or backend with all models behind the ledger, copied if it changes.
 
-        Models are settings of fairtk's transformers, also nested ones, and of pipelines.
+        Models are found in the attributes of transformers (also of PyTerrier's operators), in
+        lists, dicts and dataclasses, and in bound methods of these. Workers refuse the calls of
+        other models.
         """
+        if id(value) not in self._results:
+            self._results[id(value)] = value, value  # for an object that refers to itself
+            self._results[id(value)] = value, self._recorded(value)
+        return self._results[id(value)][1]
+
+    def _recorded(self, value: Any) -> Any:
         if isinstance(value, ChatModel):
             is_unchanged = self.path is None or value.free or isinstance(value, LedgerModel)
             self.models.append(value if is_unchanged else self._ledger.wrap(value))
             return self.models[-1]
-        if isinstance(value, ChatBackend):
-            model = self.with_ledger(value.model)
-            return value if model is value.model else ChatBackend(model)
         if isinstance(value, list | tuple):
-            parts = [self.with_ledger(part) for part in value]
-            is_same = all(new is old for new, old in zip(parts, value, strict=True))
-            return value if is_same else type(value)(parts)
-        names: Iterable[str] = ()
-        if isinstance(value, FairTransformer):
-            names = value.SETTINGS
-        elif isinstance(value, Compose):
-            names = ("_transformers",)
-        elif isinstance(value, Identified):
-            names = ("transformer",)
-        inner = {name: self.with_ledger(getattr(value, name)) for name in names}
-        changes = {name: new for name, new in inner.items() if new is not getattr(value, name)}
-        if changes:
-            value = copy.copy(value)
-            for name, new in changes.items():
-                setattr(value, name, new)
+            parts = self._changes(dict(enumerate(value)))
+            items = [parts.get(index, item) for index, item in enumerate(value)]
+            make = getattr(type(value), "_make", type(value))  # of a named tuple
+            return make(items) if parts else value
+        if isinstance(value, dict):
+            if changes := self._changes(value):
+                value = copy.copy(value)
+                value.update(changes)
+            return value
+        if isinstance(value, types.MethodType):
+            owner = self.with_ledger(value.__self__)
+            return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
+        is_holder = isinstance(value, pt.Transformer | ChatBackend | CallableBackend)
+        if is_holder or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+            changes = self._changes(getattr(value, "__dict__", {}))
+            if changes:
+                value = copy.copy(value)
+                vars(value).update(changes)
         return value
+
+    def _changes(self, parts: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the parts that change, behind the ledger."""
+        recorded = {key: self.with_ledger(part) for key, part in parts.items()}
+        return {key: part for key, part in recorded.items() if part is not parts[key]}
 
 
 FILE = "experiment.sqlite"
@@ -208,6 +224,7 @@ class Store:
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
         self._held: dict[int, Table | bytes] = {}  # all frames, without a folder
+        self._plain = 0  # bytes of those that are not compressed
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -225,18 +242,30 @@ class Store:
 
     # Chains -----------------------------------------------------------------------------------
 
-    def chain(self, key: str, stages: Sequence[Description | None], systems: Sequence[str]) -> int:
-        """Store a chain with its stages and the systems that end with it; return its number."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+    def chain(
+        self,
+        key: str,
+        stages: Sequence[Description | None],
+        systems: Sequence[str],
+        topics: Mapping[str, str],
+    ) -> int:
+        """Store a chain with its stages, and a run of the systems that end with it.
+
+        Topics are digests by qid. Returns the number of the chain.
+        """
+        created = now()
 
         def work(database: sqlite3.Connection) -> int:
             database.execute(
                 "INSERT OR IGNORE INTO chains (key, stages, created) VALUES (?, ?, ?)",
-                (key, json.dumps(stages, ensure_ascii=False), now),
+                (key, json.dumps(stages, ensure_ascii=False), created),
             )
             number = self.number_of(key)
             assert number is not None  # inserted above
-            database.executemany(_SEEN, [(name, number, now) for name in systems])
+            for name in systems:
+                database.execute(_SEEN, (name, number, created))
+                rows = ((number, qid, name, topic) for qid, topic in topics.items())
+                database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", rows)
             return number
 
         return self.write(work)
@@ -265,19 +294,20 @@ class Store:
         # reading all cells for each batch would take quadratic time
         qids = list(topics) if len(topics) <= _FEW else []
         only = f" AND qid IN ({','.join('?' * len(qids))})" if qids else ""
+        rows = self.select(f"SELECT * FROM cells WHERE chain = ?{only}", (chain, *qids))
         stored = {
-            qid: cell
-            for qid, topic, cell in self.cells_where(f"chain = ?{only}", (chain, *qids))
-            if topics.get(qid) == topic
+            qid: StoredCell(*cell) for _, qid, topic, *cell in rows if topics.get(qid) == topic
         }
         return {qid: stored[qid] for qid in topics if qid in stored}
 
-    def cells_where(
-        self, condition: str, values: Sequence[Any]
-    ) -> list[tuple[str, str, StoredCell]]:
-        """Return qid, topic and cell for a condition."""
-        rows = self.select(f"SELECT * FROM cells WHERE {condition}", values)
-        return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell in rows]
+    def cells_of(self, system: str, chain: int) -> dict[str, StoredCell]:
+        """Return the results of a system by query: those for the topics that it used last."""
+        rows = self.select(
+            "SELECT cells.* FROM runs JOIN cells USING (chain, qid, topic) "
+            "WHERE runs.chain = ? AND name = ? ORDER BY frame, first",
+            (chain, system),
+        )
+        return {qid: StoredCell(*cell) for _, qid, _, *cell in rows}
 
     def commit(self, results: Iterable[ChainResult], topics: Mapping[str, str]) -> None:
         """Store results in one transaction, and replace only failures."""
@@ -328,8 +358,9 @@ class Store:
         number = int(last) + 1
         database.execute("INSERT INTO frames VALUES (?, ?)", (number, data))
         if self.path is None:
-            tables = [table, *(t for t in self._held.values() if not isinstance(t, bytes))]
-            fits = sum(each.nbytes for each in tables) <= _PLAIN
+            self._plain += table.nbytes
+            fits = self._plain <= _PLAIN
+            self._plain -= 0 if fits else table.nbytes
             self._held[number] = table if fits else to_bytes(table)
         return number
 
@@ -349,17 +380,17 @@ class Store:
 
     # Values -----------------------------------------------------------------------------------
 
-    def values(self, key: str) -> tuple[Table, list[list[str]]] | None:
-        """Return the values of an evaluation and its warnings, `None` if it is not stored."""
+    def values(self, key: str) -> tuple[Table, list[dict[str, Any]]] | None:
+        """Return the values of an evaluation and its remarks, `None` if it is not stored."""
         rows = self.select("SELECT data, warnings FROM evaluations WHERE key = ?", (key,))
         return (from_bytes(rows[0][0]), json.loads(rows[0][1])) if rows else None
 
-    def keep_values(self, key: str, table: Table, warnings: Sequence[Sequence[str]]) -> None:
-        """Store the values of an evaluation, with the category and text of each warning.
+    def keep_values(self, key: str, table: Table, remarks: Sequence[Mapping[str, Any]]) -> None:
+        """Store the values of an evaluation, with the remarks on them.
 
         The key is a digest of all inputs.
         """
-        values = (key, to_bytes(table), json.dumps(warnings))
+        values = (key, to_bytes(table), json.dumps(remarks))
         self.write(
             lambda database: database.execute(
                 "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", values
@@ -373,26 +404,39 @@ _SHORT = 12
 def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
     """Return the content of a store, a row per chain of stages.
 
+    The results of a system are those of the chain that it ran last, for each query with the topic
+    that it was run over last; `open_results` opens them.
+
     Returns:
-        ``chain`` (the start of its key), ``stages``, ``systems`` (whose last stage it is),
-        ``queries`` and ``failed`` (numbers of queries), ``megabytes``, ``created``.
+        ``chain`` (the start of its key), ``stages``, ``systems`` (whose results these are),
+        ``earlier`` (systems whose earlier results these are), ``queries`` and ``failed`` (numbers
+        of queries), ``megabytes``, ``created``.
 
     Raises:
         StoreError: there is no store.
     """
     with closing(_store(save_dir)) as store:
+        ended = [(name, chain) for name, chain, *_ in _ended_chains(store)]
         chains = store.select(
-            "SELECT key, stages, (SELECT group_concat(name, ', ') FROM (SELECT name FROM systems "
-            "WHERE systems.chain = chains.chain ORDER BY name)), count(qid) - count(error), "
-            "count(error), coalesce((SELECT sum(length(data)) FROM frames WHERE frame IN "
+            "SELECT chain, key, stages, "
+            "count(DISTINCT CASE WHEN error IS NULL THEN qid END), "
+            "count(DISTINCT CASE WHEN error IS NOT NULL THEN qid END), "
+            "coalesce((SELECT sum(length(data)) FROM frames WHERE frame IN "
             "(SELECT frame FROM cells WHERE cells.chain = chains.chain)), 0) / 1e6, created "
-            "FROM chains LEFT JOIN cells USING (chain) GROUP BY chains.chain ORDER BY chains.chain"
+            "FROM chains LEFT JOIN (SELECT * FROM cells WHERE chain NOT IN "
+            "(SELECT chain FROM systems) OR EXISTS (SELECT 1 FROM runs WHERE "
+            "runs.chain = cells.chain AND runs.qid = cells.qid AND runs.topic = cells.topic)) "
+            "USING (chain) GROUP BY chain ORDER BY chain"
         )
-    rows = [
-        (key[:_SHORT], " >> ".join(map(_name, json.loads(stages))), systems or "", *rest)
-        for key, stages, systems, *rest in chains
-    ]
-    columns = ["chain", "stages", "systems", "queries", "failed", "megabytes", "created"]
+    latest = set(dict(ended).items())
+    rows = []
+    for chain, key, stages, *rest in chains:
+        names = sorted(name for name, end in ended if end == chain)
+        systems = [name for name in names if (name, chain) in latest]
+        earlier = [name for name in names if (name, chain) not in latest]
+        texts = (" >> ".join(map(_name, json.loads(stages))), *map(", ".join, (systems, earlier)))
+        rows.append((key[:_SHORT], *texts, *rest))
+    columns = ["chain", "stages", "systems", "earlier", "queries", "failed", "megabytes", "created"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -408,7 +452,8 @@ def prune(
     Args:
         save_dir: the folder of the store.
         chains: keys of chains to remove, as in `stored_results`.
-        systems: systems to remove; the results of their earlier stages are kept.
+        systems: systems to remove, with their earlier results. The results of their earlier
+            stages, and those that other systems share, are kept.
         failed: whether to remove failures.
 
     Returns:
@@ -419,22 +464,27 @@ def prune(
         ParameterError: nothing to remove is given.
         StoreError: there is no store, or it is not writable; nothing was removed.
     """
-    starts, names = list(chains), list(systems)
+    starts, names = checks.listed("chains", chains), checks.listed("systems", systems)
     if not (starts or names or failed):
         raise ParameterError("prune: `chains`, `systems` or `failed` is required")
     with closing(_store(save_dir)) as store:
-        numbers = [_chain(store, start) for start in starts]
-        numbers += [number for name in names for number in _chains_of(store, name)]
+        chains_to_remove = {_chain(store, start) for start in starts}
+        chains_by_name = {name: _chains_of(store, name) for name in names}
 
         def work(database: sqlite3.Connection) -> int:
             def delete(what: str, *values: Any) -> int:
                 return int(database.execute(f"DELETE FROM {what}", values).rowcount)
 
+            for name in names:
+                delete("systems WHERE name = ?", name)
+                delete("runs WHERE name = ?", name)
+            shared = {chain for (chain,) in database.execute("SELECT chain FROM systems")}
             removed = 0
-            for number in numbers:
-                removed += delete("cells WHERE chain = ?", number)
-                delete("systems WHERE chain = ?", number)
-                delete("chains WHERE chain = ?", number)
+            for number in chains_to_remove.union(*chains_by_name.values()):
+                if number in chains_to_remove or number not in shared:
+                    removed += delete("cells WHERE chain = ?", number)
+                    for table in ("runs", "systems", "chains"):
+                        delete(f"{table} WHERE chain = ?", number)
             if failed:
                 removed += delete("cells WHERE error IS NOT NULL")
             delete("frames WHERE frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)")
@@ -446,33 +496,56 @@ def prune(
     return removed
 
 
-def stored_systems(
-    save_dir: str | PathLike[str],
-) -> tuple[dict[str, pd.DataFrame], dict[str, list[Any]], pd.DataFrame]:
-    """Return the systems of a store that have rows, in the order of their chains.
+class StoredSystem(NamedTuple):
+    """The results of a system in a store."""
 
-    Returns:
-        The rows and the identities of stages by system; and the failed queries, ``system``,
-        ``qid``, ``error``. The start of the key is added to a name that is not unique.
+    rows: pd.DataFrame | None  # `None` without rows
+    stages: list[Description]
+    errors: dict[str, str | None]  # by qid, `None` for a query that did not fail
+
+
+def stored_systems(
+    save_dir: str | PathLike[str], chains: Iterable[str] = ()
+) -> dict[str, StoredSystem]:
+    """Return the results of the systems in a store by name, in the order of their chains.
+
+    Args:
+        save_dir: the folder of the store.
+        chains: the starts of the keys of chains; by default the latest chain of each system. If a
+            system has several of them, the start of the key is added to its name.
 
     Raises:
+        NotFoundError: a chain is unknown, or no system ends with it.
         StoreError: there is no store, or it is unreadable.
     """
-    frames, identities, failed = {}, {}, []
     with closing(_store(save_dir)) as store:
-        systems = store.select(
-            "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
-            "ORDER BY chain, name"
-        )
-        names = [name for name, *_ in systems]
-        for name, chain, key, stages in systems:
-            cells = store.cells_where("chain = ? ORDER BY frame, first", (chain,))
-            table = store.read(cell for *_, cell in cells)
-            if table is not None:
-                label = name if names.count(name) == 1 else f"{name} ({key[:_SHORT]})"
-                frames[label], identities[label] = unpack(table), json.loads(stages)
-                failed += [(label, q, cell.error) for q, _, cell in cells if cell.error is not None]
-    return frames, identities, pd.DataFrame(failed, columns=["system", QID, "error"], dtype="str")
+        ended = _ended_chains(store)
+        numbers = {_chain(store, start, [key for *_, key, _ in ended]) for start in chains}
+        if numbers:
+            chosen = [row for row in ended if row[1] in numbers]
+        else:
+            chosen = list({name: (name, *row) for name, *row in ended}.values())
+        chosen.sort(key=lambda row: (row[1], row[0]))
+        names = [name for name, *_ in chosen]
+        systems = {}
+        for name, chain, key, stages in chosen:
+            label = name if names.count(name) == 1 else f"{name} ({key[:_SHORT]})"
+            cells = store.cells_of(name, chain)
+            table = store.read(cells.values())
+            systems[label] = StoredSystem(
+                None if table is None else unpack(table),
+                json.loads(stages),
+                {qid: cell.error for qid, cell in cells.items()},
+            )
+    return systems
+
+
+def _ended_chains(store: Store) -> list[Any]:
+    """Return name, number, key and stages of the chains that end systems; the latest comes last."""
+    return store.select(
+        "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
+        "ORDER BY seen, chain"
+    )
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:
@@ -482,8 +555,10 @@ def _store(save_dir: str | PathLike[str]) -> Store:
     return Store(Path(save_dir))
 
 
-def _chain(store: Store, start: str) -> int:
-    keys = dict(store.select("SELECT key, chain FROM chains"))
+def _chain(store: Store, start: str, only: Collection[str] | None = None) -> int:
+    """Return the number of the chain whose key begins so, optionally one of some keys."""
+    keys = dict(store.select("SELECT key, chain FROM chains ORDER BY chain"))
+    keys = {key: number for key, number in keys.items() if only is None or key in only}
     numbers = [number for key, number in keys.items() if start and key.startswith(start)]
     if len(numbers) != 1:
         raise NotFoundError("chain", start, [key[:_SHORT] for key in keys])

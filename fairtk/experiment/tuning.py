@@ -186,7 +186,9 @@ def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]
 
     The folds depend on the seed and the qids, but not on the order of the qids.
     """
-    shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
+    checks.integer("count", count, "folds")
+    checks.integer("seed", seed, "folds", least=None)
+    shuffled = sorted(checks.listed("qids", qids), key=lambda qid: digest([seed, str(qid)], 16))
     return {qid: index % count for index, qid in enumerate(shuffled)}
 
 
@@ -321,6 +323,9 @@ def tune(
         FairtkError: a pipeline fails; the message has its settings.
     """
     require_columns(topics, [QID], "tune: topics")
+    if trained is not None:
+        checks.boolean("trained", trained, "tune")
+    topics = topics.reset_index(drop=True)
     settings = combinations(grid, "tune")
     default = _taken(build, settings)
     parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")

@@ -307,7 +307,8 @@ class Evaluation:
         undefined = undefined.join(unpack(columns, [REASON]).reindex(columns=[REASON]))
         # sums of means must not depend on the order of the topics
         by_label = np.argsort(self._order)
-        means = aggregates(systems, self.measures, self._labels.qids, table[:, :, by_label])
+        qids = self._labels.qids.tolist()
+        means = aggregates(systems, self.measures, qids, table[:, :, by_label])
         return Values(per_query, means, undefined, tuple(map(read_remark, remarks)))
 
     def _key(self, content: Mapping[str, Any]) -> str | None:
@@ -415,6 +416,11 @@ all).
 """
 
 
+def no_rows() -> pd.DataFrame:
+    """Return the rows of a system whose queries all failed."""
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
+
+
 def stored_rows(
     store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
@@ -433,7 +439,7 @@ def stored_rows(
         chosen = [by_qid[qid] for qid in (by_qid if qids is None else qids) if qid in by_qid]
         table = store.read(chosen, None if columns is None else sorted(columns))
         if table is None:
-            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
+            return no_rows()
         return unpack(table, codes=codes)
 
     return rows

@@ -35,10 +35,12 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
-from fairtk.frames import QID, IntArray, identity_name
+from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
+from fairtk.frames.schema import check_samples
 from fairtk.interpreters import cores
 from fairtk.llm import DeferredError, LLMError, NoAnswerError, OfflineError, PromptLengthError
 from fairtk.llm.backends import texts
+from fairtk.llm.chat import recorded_calls
 from fairtk.llm.hugging_face import HuggingFaceBackend
 from fairtk.llm.prompts import counts
 
@@ -113,6 +115,7 @@ class PromptBatch:
     backend: str  # the key
     prompts: tuple[str, ...]
     threads: int
+    durable: bool  # whether answers are stored in a file
     fail_fast: bool
     name: str  # the name of the backend, for messages
 
@@ -192,7 +195,11 @@ def run_batch(
             raise StageError(f"{backend.name}: {error_line(error)}") from error
         return None
 
-    with limited_threads(batch.threads, backend), _naming_exits(batch.who(batch.backend)):
+    with (
+        limited_threads(batch.threads, backend),
+        _naming_exits(batch.who(batch.backend)),
+        recorded_calls(batch.durable),
+    ):
         try:
             parts = _in_parts(list(batch.prompts), attempt, blame, errors)
         except DeferredError:
@@ -206,7 +213,7 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
     frames = {node: unpack(table) for node, table in task.inputs.items()}
     ordered: dict[int, list[str]] = {}  # the queries of frames with rows in their order
     outcome = TaskResult(errors={node: dict(errors) for node, errors in task.errors.items()})
-    with limited_threads(task.threads):
+    with limited_threads(task.threads), recorded_calls(task.durable):
         for step in task.steps:
             failed = outcome.errors.get(step.parent, {})
             errors = {qid: failed[qid] for qid in step.qids if qid in failed}
@@ -368,6 +375,8 @@ def _ordered(
         raise ColumnError(
             f"{name} must return a frame with the column {QID!r}, got {columns_or_type}"
         )
+    if DOCNO in frame.columns or QANSWER in frame.columns:
+        check_samples(frame, f"the output of {name}")
     index = _query_indices(frame, qids)
     if (index < 0).any():
         unknown = frame[QID].iloc[int(np.argmin(index))]

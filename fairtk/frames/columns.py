@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import ColumnError, format_list, missing_columns
 
 FloatArray = npt.NDArray[np.float64]
@@ -106,7 +107,7 @@ def plain_columns(frame: Any, where: str) -> None:
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     """Raise a `ColumnError` if a column is missing; `where` names the caller in the message."""
     plain_columns(frame, where)
-    needed = list(columns)
+    needed = checks.listed("columns", columns)
     missing = [c for c in needed if c not in frame.columns]
     if missing:
         raise ColumnError(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
-Options = ParamSpec("Options")
 
 
 class Deriving:
@@ -14,9 +13,7 @@ class Deriving:
 
     _derived: dict[tuple[Any, ...], Any]
 
-    def derived(
-        self, function: Callable[Concatenate[Any, Options], Value], *options: Options.args
-    ) -> Value:
+    def derived(self, function: Callable[..., Value], *options: Any) -> Value:
         """Return ``function(self, *options)``, which depends on nothing else, computed once.
 
         Args:

@@ -36,6 +36,9 @@ class EncodedFrame:
     def __len__(self) -> int:
         return len(self.frame)
 
+    def __bool__(self) -> bool:
+        return True  # also without rows
+
     def refuse(self, problem: RowProblem) -> NoReturn:
         """Raise the error of a problem, naming qid, sample and docno of the first row."""
         refuse_in(self.where, problem, self.frame)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray
 
+SURROGATE = re.compile("[\ud800-\udfff]")
 _STRANGE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _WHY = {
     "\0": "evaluators written in C stop at it",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import UnmatchedWarning, format_list, warn
 from fairtk.frames.columns import (
     DOCNO,
@@ -56,7 +57,9 @@ class Qrels(EncodedFrame, Deriving):
         self, frame: Any, where: str, needs: Iterable[str] = (), *, either: bool = False
     ) -> None:
         index = where if "qrels" in where else f"{where} (qrels)"
-        super().__init__(frame, LABEL, index, dict.fromkeys((QID, *needs)), either)
+        super().__init__(
+            frame, LABEL, index, dict.fromkeys((QID, *checks.listed("needs", needs))), either
+        )
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
             check_unique(self.query, self.doc, DUPLICATE_LABEL, self.refuse, remedy)

@@ -185,9 +185,9 @@ class Run(EncodedFrame):
         Without the column ``sample``, which TREC files lose, the run is sampled if a query has a
         document or a rank twice.
         """
-        frame = self.frame
-        if SAMPLE in frame.columns:
-            return _varies(self.frame_query, pd.factorize(frame[SAMPLE].to_numpy())[0])
+        frame, samples = self.frame, self.samples
+        if samples is not None:
+            return _varies(self.frame_query, samples)
         if DOCNO in frame.columns and repeats(self.frame_query, self.frame_doc).any():
             return True
         if RANK not in frame.columns:

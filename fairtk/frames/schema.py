@@ -249,6 +249,12 @@ def check_numbers(
     return values.astype(np.int64, copy=False) if rule.is_whole else values
 
 
+def check_samples(frame: pd.DataFrame, where: str) -> None:
+    """Raise a `ColumnError` unless ``sample``, if the frame has it, is an integer from 0."""
+    if SAMPLE in frame.columns:
+        check_numbers(frame[SAMPLE], SAMPLE, lambda problem: refuse_in(where, problem, frame))
+
+
 # Rows ------------------------------------------------------------------------------------------
 
 _SHORT = 40  # up to this ranking length, comparing rows is faster than hashing them

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,12 +33,22 @@ from fairtk.exposure.expected import (
     target_exposure,
 )
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
+from fairtk.frames.ids import SURROGATE
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as named in TREC Fair Ranking."""
 
-UNIFORM, POPULATION, RELEVANCE = TARGET_WORDS = ("uniform", "population", "relevance")
-"""Names of targets: equal shares, shares of all documents, shares of relevant documents."""
+UNIFORM, UNIFORM_WITH_UNKNOWN, POPULATION, RELEVANCE = TARGET_WORDS = (
+    "uniform",
+    "uniform+unknown",
+    "population",
+    "relevance",
+)
+"""Names of targets: equal shares of the named groups, or also of the unknown level; shares of all
+documents; shares of relevant documents."""
+
+OFFICIAL_TARGETS = {"trec-2022-task-1": 1, "trec-2022-task-2": 2}
+"""The tasks of TREC Fair Ranking 2022 by the name of their official target."""
 
 Level = str | tuple[str, ...]
 """A name, or a tuple with one name per crossed attribute."""
@@ -61,6 +71,13 @@ class LevelSpace(Sequence[Level]):
     unknown: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        for text in chain(self.names, *self.levels):
+            if SURROGATE.search(text):
+                raise InputError(
+                    f"unpaired surrogate in {text!r}; it was decoded wrongly, read the data again"
+                )
+        if "" in self.names:
+            raise InputError("the name of an attribute must not be empty")
         twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
         if twice:
             raise InputError(
@@ -476,6 +493,18 @@ class FactoredRows:
 
 Distributions = SparseRows | FactoredRows
 """Rows of non-negative weights over levels, stored or computed."""
+
+
+def has_unknown(space: LevelSpace, rows: Distributions) -> BoolArray:
+    """Return whether each row has weight on a level with an unknown attribute; (n_rows,)."""
+    if isinstance(rows, FactoredRows) and rows.is_product:
+        pairs = zip(rows.shares, space.unknown, strict=True)
+        has = any(index >= 0 and share[index] > 0 for share, index in pairs)
+        return np.full(rows.n_rows, has)
+    # of a target with backgrounds, all unknown levels with weight are stored
+    stored = rows.stored if isinstance(rows, FactoredRows) else rows
+    unknown = np.asarray(~space.known(stored.level), dtype=np.float64)
+    return stored.per_row(unknown) > 0
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import as_strings
+from fairtk.frames.ids import are_ids, as_strings, find_flaw
 from fairtk.frames.schema import (
     Refuse,
     RowProblem,
@@ -65,8 +65,7 @@ from fairtk.groups.distances import (
     expand_runs,
     group_exposure,
 )
-from fairtk.io import write_parquet
-from fairtk.io.lines import file_errors, is_parquet_name
+from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import frame_of_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
@@ -309,8 +308,7 @@ class Groups(EqualByContent):
                 WEIGHT: rows.weight,
             }
         )
-        write = write_parquet if is_parquet_name(path) else write_weights
-        write(frame, path, note)
+        write_weights(frame, path, note)
 
     @property
     def name(self) -> str:
@@ -343,6 +341,9 @@ class Groups(EqualByContent):
 
     def __len__(self) -> int:
         return len(self._common)
+
+    def __bool__(self) -> bool:
+        return True  # also without documents
 
     @cached_property
     def matrix(self) -> Any:
@@ -377,7 +378,8 @@ class Groups(EqualByContent):
                 f"unlabeled='bounds' requires one attribute, got the crossed attributes "
                 f"{self.space.title!r}; measure them one by one"
             )
-        names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+        listed = docnos if isinstance(docnos, np.ndarray) else checks.listed("docnos", docnos)
+        names = np.asarray(listed, dtype=object)
         rows = self._rows(names)
         if unlabeled == "drop":
             counted = np.all([own >= 0 for own in rows], axis=0)
@@ -690,7 +692,7 @@ def level_indices(
 
     Refuse a name that is not one of the levels; `of` follows it in the message.
     """
-    indices = pd.Index(levels, dtype=object).get_indexer(names)
+    indices = pd.Index(levels, dtype=object).get_indexer(pd.Index(names, dtype=object))
     if (indices < 0).any():
         code = int(np.flatnonzero(indices < 0)[0])
         text = f"unknown level {names[code]!r}{of}"
@@ -707,7 +709,6 @@ def weights_of(frame: pd.DataFrame, refuse: Refuse) -> FloatArray:
     return weight
 
 
-_ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
 _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
 
 
@@ -717,14 +718,13 @@ def write_weights(
     """Write groups or a target atomically, in the format of the suffix."""
     if Path(str(path).removesuffix(".gz")).suffix in _OTHER:
         raise FormatError("expected the suffix .tsv, .csv or .parquet", path)
-    names = frame.drop(columns=WEIGHT)
-    for column in names.columns:
-        invalid = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
-        if invalid and not is_parquet_name(path):
-            raise InputError(
-                f"{path}: a {column} must not be empty or have surrounding spaces or line breaks, "
-                f"got {format_list(invalid, 3)}; write .parquet instead"
-            )
+    for column in frame.columns.drop(WEIGHT):
+        names = [*map(str, frame[column].unique())]
+        for name in () if are_ids(names) else names:
+            if flaw := find_flaw(name.replace("\t", "_")):  # files quote tabs
+                raise InputError(
+                    f"{path}: the {column} {name!r} {flaw}, so it cannot be read back; rename it"
+                )
     write_table(frame, path, note)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display.tables import frame_html
 from fairtk.errors import (
     ColumnError,
@@ -44,10 +45,12 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
 from fairtk.groups.distances import (
+    OFFICIAL_TARGETS,
     POPULATION,
     RELEVANCE,
     TARGET_WORDS,
     UNIFORM,
+    UNIFORM_WITH_UNKNOWN,
     UNKNOWN,
     Distributions,
     FactoredRows,
@@ -56,6 +59,7 @@ from fairtk.groups.distances import (
     attention_matrix,
     case_masses,
     group_exposure,
+    has_unknown,
 )
 from fairtk.groups.groups import (
     Groups,
@@ -209,6 +213,7 @@ def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
     """Return the grade of each document's class, 1 for the least work; NaN without a class."""
+    order = checks.listed("order", order)
     indices = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]
@@ -260,12 +265,15 @@ class Target(EqualByContent):
     name: str = ""
 
     @classmethod
-    def uniform(cls, groups: Groups, unknown: bool = True) -> Target:
-        """Return equal shares of all levels, for all queries.
+    def uniform(cls, groups: Groups, unknown: bool = False) -> Target:
+        """Return equal shares of the named groups, for all queries.
 
         Args:
             groups: the groups.
-            unknown: whether to include the unknown level.
+            unknown: whether the unknown level of each attribute gets a share, too.
+
+        Raises:
+            InputError: an attribute has only the unknown level.
         """
         if not isinstance(getattr(groups, "space", None), LevelSpace):
             raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
@@ -276,7 +284,7 @@ class Target(EqualByContent):
             if not share.any():
                 raise InputError(f"Target.uniform requires a known level in {space.names[index]!r}")
             shares.append(share / share.sum())
-        name = UNIFORM if unknown or max(space.unknown) < 0 else f"{UNIFORM}-known"
+        name = UNIFORM_WITH_UNKNOWN if unknown and max(space.unknown) >= 0 else UNIFORM
         return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)
 
     @classmethod
@@ -467,9 +475,10 @@ class Target(EqualByContent):
         """Return a target from any form of it.
 
         Args:
-            source: a `Target`, a frame, a file, ``"uniform"``, ``"population"`` (the shares of all
-                documents), or ``"relevance"`` (the shares of the relevant documents).
-            groups: the groups; required for ``"uniform"``, ``"population"`` and ``"relevance"``.
+            source: a `Target`, a frame, a file, ``"uniform"`` (equal shares of the named groups),
+                ``"uniform+unknown"`` (also of the unknown level), ``"population"`` (the shares of
+                all documents), or ``"relevance"`` (the shares of the relevant documents).
+            groups: the groups; required for the names.
             qrels: the labels, for ``"relevance"``.
             where: the caller, for messages.
 
@@ -480,15 +489,23 @@ class Target(EqualByContent):
             return source
         if isinstance(source, pd.DataFrame):
             return cls.from_frame(source, groups)
+        if source in OFFICIAL_TARGETS:
+            raise InputError(
+                f"{where}: the target {source!r} requires the track's metadata file as groups "
+                "(-g gender=trec_2022_articles_discrete.json.gz); in Python, use "
+                f"fairtk.datasets.trec_fair.targets(..., task={OFFICIAL_TARGETS[source]})"
+            )
         if source not in TARGET_WORDS:
             if source != STDIN and not Path(source).exists():
-                words = did_you_mean(str(source), TARGET_WORDS)
+                words = did_you_mean(str(source), (*TARGET_WORDS, *OFFICIAL_TARGETS))
                 raise InputError(f"{source}: no such file or target{words}")
             return cls.read(source, groups)
         if groups is None:
             raise InputError(f"{where}: groups are required for the target {source!r}")
-        if source != RELEVANCE:
-            return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
+        if source in (UNIFORM, UNIFORM_WITH_UNKNOWN):
+            return cls.uniform(groups, unknown=source == UNIFORM_WITH_UNKNOWN)
+        if source == POPULATION:
+            return cls.population(groups)
         if qrels is None:
             raise InputError(f"{where}: `qrels` are required for the target {source!r}")
         return cls.from_qrels(qrels, groups)
@@ -574,10 +591,43 @@ class Target(EqualByContent):
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
         """Return one row per query, shape (n,); empty for a query without a target."""
-        names = np.array([str(q) for q in qids], dtype=object)
+        return self.distributions.take(self._rows_of(qids))
+
+    def drop_unknown(self, exposure: SparseRows, qids: Iterable[str]) -> SparseRows:
+        """Return exposure of groups without the unknown levels, if the target has no share there.
+
+        If a query's target gives the unknown level no share, documents of unknown group are left
+        out of the comparison, like documents without a row. Otherwise the unknown level is a group
+        like any other, as in TREC Fair Ranking 2022. A level of crossed attributes is unknown if
+        one of its attributes is. Without a target, nothing is left out.
+
+        Args:
+            exposure: the exposure over the levels of this target; one row per element of `qids`.
+            qids: the queries.
+        """
+        if max(self.space.unknown) < 0:
+            return exposure
+        unknown = np.flatnonzero(~self.space.known(exposure.level))
+        is_group = self._unknown_is_a_group[self._rows_of(qids)[exposure.row[unknown]]]
+        if is_group.all():
+            return exposure
+        weight = exposure.weight.copy()
+        weight[unknown[~is_group]] = 0.0
+        entries = (exposure.row, exposure.level, weight)
+        return SparseRows.collect(*entries, exposure.n_rows, exposure.n_levels)
+
+    @cached_property
+    def _unknown_is_a_group(self) -> BoolArray:
+        """Whether the unknown level is a group, per row; True at -1, for no target."""
+        rows = self.distributions
+        return np.append(has_unknown(self.space, rows) | (rows.total() == 0), True)
+
+    def _rows_of(self, qids: Iterable[str]) -> IntArray:
+        """Return the row of each query, -1 for a query without a target."""
+        names = np.array([*map(str, checks.listed("qids", qids))], dtype=object)
         if self.qids is None:
-            return self.distributions.take(np.zeros(len(names), dtype=np.int64))
-        return self.distributions.take(np.asarray(self._index.get_indexer(names), dtype=np.int64))
+            return np.zeros(len(names), dtype=np.int64)
+        return np.asarray(self._index.get_indexer(names), dtype=np.int64)
 
     @cached_property
     def _index(self) -> pd.Index:

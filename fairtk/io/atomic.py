@@ -79,7 +79,23 @@ def atomic_text(path: str | PathLike[str]) -> Iterator[TextIO]:
     """Yield an open text file (UTF-8; gzipped if the suffix is ``.gz``); see `atomic_write`.
 
     Equal texts give equal bytes: the gzip header has neither time nor name.
+
+    Raises:
+        InputError: see `atomic_write`; or the text has an unpaired surrogate.
     """
+    try:
+        with _open_text(path) as stream:
+            yield stream
+    except UnicodeEncodeError as error:
+        near = error.object[max(error.start - 20, 0) : error.start + 20]
+        raise InputError(
+            f"{path}: unpaired surrogate in {near!r}; this text was decoded wrongly, read the data "
+            "again"
+        ) from None
+
+
+@contextlib.contextmanager
+def _open_text(path: str | PathLike[str]) -> Iterator[TextIO]:
     with atomic_write(path) as temporary:
         if temporary.suffix == ".gz":
             with (

@@ -55,10 +55,10 @@ manager, which yields a function of the number of bytes read so far."""
 
 _unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
-_PARQUET = b"PAR1"
+PARQUET = b"PAR1"
 _MARK = MARK.encode()
 # in a text file, an id may start with a brace, so a key must follow
-_JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
+JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
 Look = Callable[[bytes], object]
@@ -90,8 +90,8 @@ class Source:
         self._packed = raw.read(2) == _GZIP
         self._unended = 0  # the number of the last line if it has no line end
         start = self._start(lambda chunk: None).read(4100) or b""
-        self.kind: Kind = "jsonl" if _JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
-        if start.startswith(_PARQUET) or is_parquet_name(place):
+        self.kind: Kind = "jsonl" if JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
+        if start.startswith(PARQUET) or is_parquet_name(place):
             self.kind = "parquet"
 
     @property

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_object_dtype
 
 from fairtk.errors import FormatError, InputError
 from fairtk.frames.accepted import accepts_dataframes
@@ -37,6 +36,7 @@ def read_parquet(
         InputError: there is no such file.
         FormatError: the file is damaged or not Parquet.
     """
+    import pyarrow
     from pyarrow import parquet
 
     try:
@@ -47,6 +47,11 @@ def read_parquet(
             table = opened.read()
         note = json.loads((table.schema.metadata or {}).get(_NOTE, b"{}"))
         frame = table.to_pandas()
+        for field in table.schema:
+            if pyarrow.types.is_list(field.type) or pyarrow.types.is_large_list(field.type):
+                values = frame[field.name]  # pyarrow returns lists as arrays
+                lists = [v.tolist() if isinstance(v, np.ndarray) else v for v in values]
+                frame[field.name] = pd.Series(lists, index=frame.index, dtype=object)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # damaged files raise many kinds of errors, some from C++
@@ -90,12 +95,7 @@ def write_parquet(
 
 
 def _read(file: BinaryIO) -> pd.DataFrame:
-    """Return the frame of an open file; lists stay lists."""
-    frame, _ = read_parquet(getattr(file, "name", "the saved results"), file)
-    for name in frame.columns:
-        if is_object_dtype(frame[name].dtype):  # Parquet returns lists as arrays
-            frame[name] = [v.tolist() if isinstance(v, np.ndarray) else v for v in frame[name]]
-    return frame
+    return read_parquet(getattr(file, "name", "the saved results"), file)[0]
 
 
 save_format = (_read, write_parquet)

@@ -6,6 +6,7 @@ A file of answers is TSV with a header, JSON lines or Parquet. It has one row pe
 
 from __future__ import annotations
 
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -15,22 +16,35 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require_columns
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    SAMPLE,
+    Qrels,
+    require_columns,
+)
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
+from fairtk.frames.schema import check_ids, check_samples, refuse_in
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
     QRELS_LAYOUTS,
     Rows,
+    check_first_line,
+    check_texts,
     has_header,
     read_named,
     read_table,
     read_whitespace,
+    refuse_aliases,
     refuse_spaces,
 )
-from fairtk.io.tables import strings_or_lists, write_table
+from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
 
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
@@ -96,13 +110,19 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     Raises:
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a query has two labels for a document.
-        InputError: an id or label is invalid, or does not fit TREC's format: an id with spaces, or
-            other columns.
+        InputError: an id, label or gold answer is invalid or missing, or does not fit the format:
+            for TREC's, an id with spaces, or other columns.
     """
     require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
     labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
-        write_table(qrels, path)
+        refuse_aliases("write_qrels", qrels.columns)
+        if GOLD_ANSWER in qrels.columns:
+            refuse = partial(refuse_in, "write_qrels", frame=qrels)
+            check_gold_answers(qrels[GOLD_ANSWER], GOLD_ANSWER, refuse)
+        check_names(qrels.columns, path)
+        first = [QID, DOCNO, LABEL]
+        write_table(qrels[[*first, *qrels.columns.drop(first)]], path)
         return
     others = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(others):
@@ -114,9 +134,13 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     refuse_spaces("write_qrels", remedy, qid=labeled.qids, docno=labeled.docnos)
     qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
-        for qid, docno, label in zip(qids, docnos, labeled.labels.tolist(), strict=True):
+        triples = zip(qids, docnos, labeled.labels.tolist(), strict=True)
+        for row, (qid, docno, label) in enumerate(triples):
             number = int(label) if label.is_integer() else label
-            stream.write(f"{qid} 0 {docno} {number!r}\n")
+            line = f"{qid} 0 {docno} {number!r}\n"
+            if row == 0:
+                check_first_line("write_qrels", line)
+            stream.write(line)
 
 
 def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -171,12 +195,19 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             TSV; ``.gz`` compresses text.
 
     Raises:
-        ColumnError: ``qid`` or ``qanswer`` is missing.
-        InputError: a ranking has two different answers.
+        ColumnError: ``qid`` or ``qanswer`` is missing, or ``sample`` is not an integer.
+        InputError: a ranking has two different answers, or an answer is missing or not text.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
+    check_samples(frame, "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    distinct = frame[[*keys, QANSWER]].drop_duplicates()
+    refuse = partial(refuse_in, "write_answers", frame=frame)
+    check_ids(frame[QID], QID, refuse)
+    check_texts(frame[QANSWER], QANSWER, refuse)
+    if GOLD_ANSWER in frame.columns:
+        check_gold_answers(frame[GOLD_ANSWER], GOLD_ANSWER, refuse)
+    is_new = ~frame[[*keys, QANSWER]].duplicated()
+    distinct = frame[is_new]
     twice = distinct[distinct.duplicated(keys)]
     if len(twice):
         where = ", ".join(f"{k} {twice[k].iloc[0]!r}" for k in keys)
@@ -184,7 +215,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
-    write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
+    write_table(distinct[[*keys, QANSWER, *extra]], path)
 
 
 @accepts_dataframes
@@ -197,8 +228,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         where: the name of the answers, for messages.
 
     Raises:
+        ColumnError: ``sample`` is not an integer.
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
+    check_samples(run, f"{where} (run)")
+    check_samples(answers, where)
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:
@@ -209,8 +243,13 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
                 f"{where}: missing column 'sample', which answers of a sampled run require"
             )
         keys = [QID]
-    merged = run.drop(columns=QANSWER, errors="ignore").merge(
-        answers[[*keys, QANSWER]], on=keys, how="left", validate="many_to_one"
+    # an index that has the name of a column would be ambiguous
+    rows = run.drop(columns=QANSWER, errors="ignore").reset_index(drop=True)
+    merged = rows.merge(
+        answers[[*keys, QANSWER]].reset_index(drop=True),
+        on=keys,
+        how="left",
+        validate="many_to_one",
     )
     missing = merged[merged[QANSWER].isna()].drop_duplicates(keys)
     if len(missing):

@@ -23,9 +23,10 @@ import pandas as pd
 from fairtk.errors import FormatError, InputError, format_list, missing_columns
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
 from fairtk.frames.accepted import column_of, swapped_message
-from fairtk.frames.ids import are_ids, categories, find_flaw
+from fairtk.frames.ids import SURROGATE, are_ids, categories, find_flaw
 from fairtk.frames.schema import (
     NumberRule,
+    Refuse,
     RowProblem,
     check_ids,
     check_numbers,
@@ -35,13 +36,12 @@ from fairtk.frames.schema import (
     problem_text,
     short_repr,
 )
-from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
+from fairtk.io.lines import JSON_OBJECT, MARK, PARQUET, Source, objects_of, parse_json, source
 from fairtk.io.parquet import read_parquet
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; unlike ``float``, without ``1_000`` and digits of other scripts."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
 
 
@@ -121,11 +121,7 @@ class Rows:
 
     def as_strings(self, column: str) -> None:
         """Convert a column to strings, which may be empty."""
-        values = self.frame[column]
-        if not isinstance(values.dtype, pd.StringDtype) or values.hasnans:
-            wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
-            self.refuse_if(wrong, column, f"{column} must be text, got {{}}")
-            self.frame[column] = values.astype(str)
+        self.frame[column] = check_texts(self.frame[column], column, self.refuse)
 
     def refuse_flaws(self, column: str) -> None:
         """Refuse names that are not valid ids, except for tabs, which files quote.
@@ -156,6 +152,18 @@ class Rows:
         """Refuse rows that agree with an earlier row in all the columns."""
         groups, items = self.codes(columns[:-1]), self.codes(columns[-1:])
         check_unique(groups, items, what, self.refuse)
+
+
+def check_texts(values: pd.Series, column: str, refuse: Refuse) -> pd.Series:
+    """Return a column as strings, which may be empty; refuse missing and other values."""
+    if isinstance(values.dtype, pd.StringDtype) and not values.hasnans:
+        return values
+    wrong = [not is_text(v) or SURROGATE.search(str(v)) is not None for v in values]
+    if any(wrong):
+        rows = np.flatnonzero(wrong)
+        message = f"{column} must be text, got {short_repr(values.iloc[int(rows[0])])}"
+        refuse(RowProblem(rows, message))
+    return values.astype(str)
 
 
 # Numbers in text -------------------------------------------------------------------------------
@@ -217,12 +225,27 @@ def fields_of(line: str) -> list[str]:
 def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
     """Raise an `InputError` for names that TREC's format cannot hold: empty or with spaces."""
     for what, texts in names.items():
-        wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
+        wrong = [text for text in map(str, texts) if _UNFIT.search(text) or "\0" in text]
         if wrong:
             raise InputError(
                 f"{where}: in TREC's format, a {what} must not be empty or have spaces, got "
                 f"{format_list(wrong, 3)}{remedy}"
             )
+
+
+def check_first_line(where: str, line: str) -> None:
+    """Raise an `InputError` for a line that readers take for another format or a header."""
+    start, names = line.encode("utf-8", "replace"), _SEPARATOR.split(line)
+    if (
+        start.startswith(PARQUET)
+        or JSON_OBJECT.match(start)
+        or fields_of(line)[0] in _QUERY
+        or not _KNOWN.isdisjoint(names)
+    ):
+        raise InputError(
+            f"{where}: the first line {line[:60]!r} would be read as another format; rename the "
+            "query or write .parquet"
+        )
 
 
 def read_whitespace(
@@ -305,6 +328,17 @@ ALIASES = {
     "sim": SCORE,
 }
 """Column names of other tools (ir_measures, expeval, Fair-RAG), and PyTerrier's."""
+
+
+def refuse_aliases(where: str, columns: Iterable[Any]) -> None:
+    """Raise an `InputError` for names of columns that would be read as others."""
+    for name in columns:
+        if name in ALIASES:
+            raise InputError(
+                f"{where}: the column {name!r} would be read as {ALIASES[name]!r}; rename or drop "
+                "it"
+            )
+
 
 _KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
 _SEPARATOR = re.compile(r"[\t,]")

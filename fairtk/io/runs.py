@@ -20,25 +20,27 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, warn
+from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
-from fairtk.frames.schema import check_order, short_repr
+from fairtk.frames.schema import check_order, check_samples, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
-from fairtk.io.parquet import write_parquet
 from fairtk.io.rows import (
     RUN_LAYOUTS,
     Rows,
+    check_first_line,
     fields_of,
     has_header,
     read_named,
     read_whitespace,
+    refuse_aliases,
     refuse_spaces,
 )
+from fairtk.io.tables import write_table
 
 _TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
 """The columns of lists of TREC Fair Ranking 2022, Task 1 and Task 2."""
@@ -186,7 +188,10 @@ def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None)
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
     """Return the run of a file, see `read_run`; anything else unchanged."""
-    return coded_run(run, order) if isinstance(run, str | PathLike) else run
+    if isinstance(run, str | PathLike):
+        return coded_run(run, order)
+    checks.known("order", order, get_args(Order))
+    return run
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
@@ -278,9 +283,13 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
         InputError: the run is invalid; or, in TREC's format, a qid, docno or the tag is empty or
             has white space.
     """
-    coded = Run(run, "write_run")
+    coded = Run(run, "write_run").checked()
+    if not isinstance(tag, str):
+        raise ParameterError(f"write_run: tag must be a string, got {tag!r}")
     if is_parquet_name(path):
-        write_parquet(run, path)
+        check_samples(run, "write_run")
+        refuse_aliases("write_run", run.columns)
+        write_table(run, path)
         return
     remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
@@ -293,7 +302,10 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
             zip(qids, docnos, ranks, scores, strict=True)
         ):
             sample = "Q0" if samples is None else samples[row]
-            stream.write(f"{qid} {sample} {docno} {rank} {score!r} {tag}\n")
+            line = f"{qid} {sample} {docno} {rank} {score!r} {tag}\n"
+            if row == 0:
+                check_first_line("write_run", line)
+            stream.write(line)
 
 
 def _read_samples(rows: Rows) -> None:

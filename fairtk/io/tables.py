@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import WEIGHT
+from fairtk.frames import GOLD_ANSWER, WEIGHT
 from fairtk.frames.accepted import accepts_dataframes, column_of
-from fairtk.frames.schema import is_text
+from fairtk.frames.ids import find_flaw
+from fairtk.frames.schema import Refuse, RowProblem, is_text, short_repr
 from fairtk.io.atomic import atomic_text
-from fairtk.io.lines import PIPED, is_parquet_name, parse_json
+from fairtk.io.lines import LINE, PIPED, is_parquet_name, parse_json
 from fairtk.io.parquet import write_parquet
-from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in
+from fairtk.io.rows import NOTE, NUMBER, Rows, looks_like_a_row, numbers_in
 
 _JSONL = (".jsonl", ".ndjson")
 
@@ -30,49 +34,111 @@ def write_table(
     """Write a frame with its column names, atomically.
 
     The suffix chooses the format: ``.parquet``, ``.jsonl``, ``.csv``, or TSV for any other; ``.gz``
-    compresses text. Lists of strings are JSON arrays in TSV and CSV. The index is not written. The
-    note, which JSON lines cannot hold, is read back as `Rows.note`.
+    compresses text. In TSV and CSV, lists of gold answers are JSON arrays, and a reader returns
+    other values as text. The index is not written. The note, which JSON lines cannot hold, is read
+    back as `Rows.note`.
 
     Raises:
-        InputError: the folder does not exist, or a text looks like rows of the file.
+        InputError: the folder does not exist, or the format cannot hold a value or the name of a
+            column.
     """
+    check_names(frame.columns, path)
     if is_parquet_name(path):
-        write_parquet(_listed_evenly(frame), path, note)
+        write_parquet(listed_evenly(frame), path, note)
         return
+    columns = {name: frame[name].tolist() for name in frame.columns}
     name = str(path).removesuffix(".gz")
-    columns = [frame[c].tolist() for c in frame.columns]
-    names = [str(c) for c in frame.columns]
+    lines = _json_lines if name.endswith(_JSONL) else _delimited_lines
     with atomic_text(path) as stream:
-        if name.endswith(_JSONL):
-            for record in zip(*columns, strict=True):
-                row = dict(zip(names, map(_plain, record), strict=True))
-                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-            return
-        delimiter = "," if name.endswith(".csv") else "\t"
-        quoted = re.compile(rf'[\r\n"{delimiter}]')
-        if note:
+        if note and lines is _delimited_lines:
             stream.write(NOTE + json.dumps(note, ensure_ascii=False) + "\n")
-        for record in [tuple(names), *zip(*columns, strict=True)]:
-            cells = [_cell(value, quoted) for value in record]
-            if any(looks_like_a_row(cell, len(names)) for cell in cells):
-                raise InputError(
-                    f"{path}: a text must not have lines that look like rows; write .jsonl or "
-                    ".parquet instead"
-                )
-            stream.write(delimiter.join(cells) + "\n")
+        stream.writelines(lines(columns, "," if name.endswith(".csv") else "\t", path))
+
+
+_REMEDY = "; write .jsonl or .parquet instead"
+_UNFIT_NAME = re.compile(r"[,\"]")
+
+
+def check_names(columns: pd.Index, path: str | PathLike[str]) -> None:
+    """Refuse names of columns that are read back as others."""
+    for name in columns:
+        flaw = find_flaw(name) if isinstance(name, str) else "is not text"
+        if isinstance(name, str) and not is_parquet_name(path):
+            if _UNFIT_NAME.search(name):
+                flaw = "has a comma or a quote"
+            elif NUMBER.fullmatch(name):
+                flaw = "is a number"
+        if flaw:
+            raise InputError(f"{path}: the column name {name!r} {flaw}; rename the column")
+    twice = columns[columns.duplicated()]
+    if len(twice):
+        raise InputError(f"{path}: duplicate column {twice[0]!r}; rename or drop it")
+
+
+def _json_lines(
+    columns: dict[str, list[Any]], delimiter: str, path: str | PathLike[str]
+) -> Iterator[str]:
+    if not all(columns.values()):
+        raise InputError(f"{path}: JSON lines must have rows; write .tsv or .parquet instead")
+    for row, record in enumerate(zip(*columns.values(), strict=True)):
+        values = [None if is_missing(value) else _plain(value) for value in record]
+        try:
+            text = json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path}: row {row}: JSON cannot hold a value: {error}") from None
+        yield text + "\n"
+
+
+def _delimited_lines(
+    columns: dict[str, list[Any]], delimiter: str, path: str | PathLike[str]
+) -> Iterator[str]:
+    quoted = re.compile(rf'[\r\n"{delimiter}]')
+    yield delimiter.join(columns) + "\n"
+    for row, record in enumerate(zip(*columns.values(), strict=True)):
+        cells = []
+        for column, value in zip(columns, record, strict=True):
+            cell = _cell(value, column == GOLD_ANSWER)
+            flaw = None
+            if cell is None:
+                flaw = f"{short_repr(value)} is not text or a number"
+            elif "\0" in cell:
+                flaw = "a text must not have a NUL byte"
+            elif len(cell) > csv.field_size_limit():
+                flaw = f"a text must have at most {csv.field_size_limit():,} characters"
+            elif looks_like_a_row(cell, len(columns)):
+                flaw = "a text must not have lines that look like rows"
+            if cell is None or flaw:
+                raise InputError(f"{path}: row {row}, column {column!r}: {flaw}{_REMEDY}")
+            # csv.writer does not quote a lone carriage return, at which csv.reader ends the record
+            cells.append('"' + cell.replace('"', '""') + '"' if quoted.search(cell) else cell)
+        line = delimiter.join(cells) + "\n"
+        if len(line) > LINE // 4 and len(line.encode("utf-8", "replace")) > LINE:
+            raise InputError(f"{path}: row {row}: a row must be at most 1 MiB long{_REMEDY}")
+        yield line
 
 
 def strings_or_lists(rows: Rows, column: str) -> None:
     """Convert a column of gold answers to strings or lists of strings.
 
-    In text, a JSON array of strings is a list; ``[1]`` stays a string, because answers of LaMP-1
-    look like this.
+    In TSV and CSV, a JSON array of strings is a list; ``[1]`` stays a string, because answers of
+    LaMP-1 look like this.
     """
-    values = [_plain(value) for value in rows.frame[column]]
-    values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
-    wrong = [not (isinstance(v, str) or _is_strings(v)) for v in values]
-    rows.refuse_if(wrong, column, f"{column} must be a string or a list of strings, got {{}}")
-    rows.frame[column] = column_of(values).set_axis(rows.frame.index)
+    values = rows.frame[column].tolist()
+    if rows.head is not None:
+        values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
+    answers = check_gold_answers(values, column, rows.refuse)
+    rows.frame[column] = column_of(answers).set_axis(rows.frame.index)
+
+
+def check_gold_answers(values: Iterable[Any], column: str, refuse: Refuse) -> list[Any]:
+    """Return gold answers as strings and lists of strings; refuse other values."""
+    answers = [_plain(value) for value in values]
+    wrong = [row for row, v in enumerate(answers) if not (isinstance(v, str) or _is_strings(v))]
+    if wrong:
+        value = short_repr(answers[wrong[0]])
+        message = f"{column} must be a string or a list of strings, got {value}"
+        refuse(RowProblem(np.array(wrong), message))
+    return answers
 
 
 def _is_strings(value: Any) -> bool:
@@ -139,28 +205,41 @@ def _check_note(rows: Rows) -> None:
         )
 
 
-def _listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:
-    # Parquet columns have one type: if some values are lists, all become lists
+def listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with lists only, in columns with lists and other values.
+
+    Columns of Parquet have one type. A list of one gold answer is the same as the answer itself.
+    Missing values stay missing.
+    """
     changed = {}
     for name in frame.columns:
-        if frame[name].dtype == object:
+        if frame[name].dtype == object and infer_dtype(frame[name]) != "string":
             values = [_plain(v) for v in frame[name]]
             if any(isinstance(v, list) for v in values):
-                changed[name] = [v if isinstance(v, list) else [v] for v in values]
+                changed[name] = [v if isinstance(v, list) or is_missing(v) else [v] for v in values]
     return frame.assign(**changed) if changed else frame
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, np.ndarray | tuple) else value
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _cell(value: Any, quoted: re.Pattern[str]) -> str:
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or ``pandas.NA``."""
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
+
+
+def _cell(value: Any, is_gold_answer: bool) -> str | None:
+    """Return the text of a value in TSV and CSV; `None` if it has none."""
     plain = _plain(value)
-    if isinstance(plain, list):
-        text = json.dumps(plain, ensure_ascii=False)
-    elif isinstance(plain, str) and _json_strings(plain) is not None:
-        text = json.dumps([plain], ensure_ascii=False)  # otherwise it would be read as a list
-    else:
-        text = str(plain)
-    # csv.writer does not quote a lone carriage return, at which csv.reader ends the record
-    return '"' + text.replace('"', '""') + '"' if quoted.search(text) else text
+    if is_gold_answer and (
+        _is_strings(plain) or (isinstance(plain, str) and _json_strings(plain) is not None)
+    ):
+        # as a text, such a string would be read as a list
+        return json.dumps(plain if isinstance(plain, list) else [plain], ensure_ascii=False)
+    if isinstance(plain, str):
+        return str(plain)
+    is_number = isinstance(plain, int | float) and not is_missing(plain)
+    return str(plain) if is_number else None

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from fairtk import checks
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 
@@ -158,6 +159,10 @@ class CallableBackend(EqualByContent):
     ) -> None:
         if not callable(function):
             raise ParameterError(f"CallableBackend: function must be callable, got {function!r}")
+        if name is not None:
+            checks.text("name", name, "CallableBackend")
+        if max_prompt_tokens is not None:
+            checks.integer("max_prompt_tokens", max_prompt_tokens, "CallableBackend")
         self.function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.max_prompt_tokens = max_prompt_tokens
@@ -172,6 +177,7 @@ class CallableBackend(EqualByContent):
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Return one answer per prompt, in order, without surrounding white space."""
+        prompts = checks.listed("prompts", prompts, self.name)
         distinct = list(dict.fromkeys(prompts))
         if not distinct:
             return []

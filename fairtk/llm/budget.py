@@ -181,9 +181,10 @@ class Budget:
     """
 
     def __init__(self, max_calls: int | None, max_cost: float | None, prices: Prices) -> None:
-        for name, limit in (("max_calls", max_calls), ("max_cost", max_cost)):
-            if limit is not None:
-                checks.number(f"`{name}`", limit, "Ledger")
+        if max_calls is not None:
+            checks.integer("`max_calls`", max_calls, "Ledger", least=0)
+        if max_cost is not None:
+            checks.number("`max_cost`", max_cost, "Ledger")
         self.max_calls = max_calls
         self.max_cost = max_cost
         self.prices = prices

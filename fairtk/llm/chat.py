@@ -161,6 +161,19 @@ def notify(outcomes: Sequence[Outcome]) -> None:
         listener(outcomes)
 
 
+_must_record: ContextVar[bool] = ContextVar("_must_record", default=False)
+
+
+@contextlib.contextmanager
+def recorded_calls(required: bool) -> Iterator[None]:
+    """Refuse calls of paid models within the block, or allow them again within a ledger's call."""
+    token = _must_record.set(required)
+    try:
+        yield
+    finally:
+        _must_record.reset(token)
+
+
 class ChatModel(EqualByContent, ABC):
     """A language model, or rules that replace one.
 
@@ -214,9 +227,23 @@ class ChatModel(EqualByContent, ABC):
         Raises:
             LLMError: no call would succeed.
         """
+        self.refuse_unrecorded()
         chats = list(chats)
         outcomes = dict(self.outcomes(chats))
         return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(chats))]
+
+    def refuse_unrecorded(self) -> None:
+        """Raise an error if an experiment with a store would lose the answers of this model.
+
+        Raises:
+            LLMError: the experiment did not find the model in its stages.
+        """
+        if _must_record.get() and not self.free and not getattr(self, "local", False):
+            raise LLMError(
+                f"the answers of {self.name!r} would not be recorded, because save_dir records "
+                "only models in the attributes of transformers, in lists, dicts and dataclasses; "
+                'use Ledger("answers.sqlite").wrap(model) instead of the model'
+            )
 
     def check(self) -> None:  # noqa: B027
         """Raise an error if calls would fail, as far as a free check can tell.

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -254,6 +254,11 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
 
     samples: ClassVar[bool] = False
     LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceSeq2Seq.LIBRARIES, "ctranslate2")
+    LOADED: ClassVar[Mapping[str, Collection[str]]] = {
+        **HuggingFaceSeq2Seq.LOADED,
+        "_translator": HuggingFaceSeq2Seq.LOADED["_model"],
+        "_vocabulary": HuggingFaceSeq2Seq.LOADED["_tokenizer"],
+    }
 
     dtype: str = "float32"
 

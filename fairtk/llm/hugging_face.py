@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,11 +25,16 @@ from fairtk.llm.backends import (
 )
 from fairtk.llm.beams import shared, shares_beams
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
+from fairtk.settings import Configurable
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
-class HuggingFaceModel:
+_FILES = ("model", "revision", "allow_pickled_weights")
+_WEIGHTS = (*_FILES, "device", "dtype")
+
+
+class HuggingFaceModel(Configurable):
     """A model on the hub or in a folder, loaded on first use. Code in a repository is never run.
 
     A subclass is a dataclass whose fields are its settings.
@@ -50,6 +56,12 @@ class HuggingFaceModel:
     AUTO: ClassVar[str]
     """The name of the transformers class that loads the model."""
 
+    LOADED: ClassVar[Mapping[str, Collection[str]]] = {
+        **dict.fromkeys(("_folder", "_tokenizer", "_config"), _FILES),
+        "_device": ("device",),
+        "_model": _WEIGHTS,
+    }
+
     CPU_MOST: ClassVar[int] = 2**12
     GPU_MOST: ClassVar[int] = 2**18
     """Maximum tokens of a batch. Larger batches are not faster: CPU caches would overflow."""
@@ -63,7 +75,12 @@ class HuggingFaceModel:
     def __post_init__(self) -> None:
         where = type(self).__name__
         loading.require_packages(where)
-        self.model, self.device = str(self.model), str(self.device)
+        is_path = isinstance(self.model, PathLike)
+        self.model = checks.text("model", fspath(self.model) if is_path else self.model, where)
+        is_device = type(self.device).__name__ == "device"  # a torch.device, without importing it
+        self.device = checks.text("device", str(self.device) if is_device else self.device, where)
+        if self.revision is not None:
+            checks.text("revision", self.revision, where)
         checks.choice("dtype", self.dtype, DTYPES, where)
         for name in self.COUNTS:
             value = getattr(self, name)
@@ -162,7 +179,8 @@ class HuggingFaceModel:
 
     def __getstate__(self) -> dict[str, Any]:
         # A loaded model is not pickled: each process loads it.
-        return {name: getattr(self, name) for name in self.SETTINGS}
+        names = {*self.SETTINGS, "_arguments"}
+        return {name: value for name, value in vars(self).items() if name in names}
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
@@ -334,6 +352,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
         """
+        prompts = checks.listed("prompts", prompts, self.name)
         for index, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
                 raise InputError(f"{self.name!r}: prompt {index} must be a string, got {prompt!r}")
@@ -428,11 +447,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         model.generation_config = GenerationConfig.from_dict(
             model.generation_config.to_dict()
             | _NO_SAMPLING
-            | {
-                "num_beams": self.num_beams,
-                "max_new_tokens": self.max_new_tokens,
-                "pad_token_id": self._tokenizer.pad_token_id,
-            }
+            | {"pad_token_id": self._tokenizer.pad_token_id}
         )
         return model
 
@@ -443,10 +458,12 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
         left = self.PADDED == "left"
         ids, mask = padded(rows, self._tokenizer.pad_token_id, left, self._device)
-        sampling: dict[str, Any] = {}
+        options: dict[str, Any] = {"num_beams": self.num_beams}
         if noise is not None:
-            sampling = {"num_beams": 1, "logits_processor": LogitsProcessorList([noise])}
-        output = self._model.generate(**self._inputs(ids, mask), **sampling)
+            options = {"num_beams": 1, "logits_processor": LogitsProcessorList([noise])}
+        output = self._model.generate(
+            **self._inputs(ids, mask), max_new_tokens=self.max_new_tokens, **options
+        )
         texts: list[str] = self._tokenizer.batch_decode(
             output[:, ids.shape[1] if left else 0 :].cpu(), skip_special_tokens=True
         )

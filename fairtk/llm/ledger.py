@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.io.atomic import real_path
 from fairtk.llm.budget import (
@@ -34,6 +35,7 @@ from fairtk.llm.chat import (
     Outcome,
     call_keys,
     now,
+    recorded_calls,
 )
 from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.local import as_chat_model
@@ -94,8 +96,8 @@ class Ledger:
         prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
     ) -> None:
-        self.offline = bool(offline)
-        self.retry_unusable = bool(retry_unusable)
+        self.offline = checks.boolean("offline", offline, "Ledger")
+        self.retry_unusable = checks.boolean("retry_unusable", retry_unusable, "Ledger")
         self.budget = Budget(max_calls, max_cost, Prices(prices))
         self.since = now() if retry_unusable else ""
         self._open(path)
@@ -168,6 +170,9 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.store)
+
+    def __bool__(self) -> bool:
+        return True  # also without answers
 
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file again, and shares the budget from its start
@@ -248,6 +253,9 @@ class LedgerModel(ChatModel):
 
     def __repr__(self) -> str:
         return f"LedgerModel({self.llm!r}, {self.ledger!r})"
+
+    def refuse_unrecorded(self) -> None:
+        """Do nothing: all answers are recorded."""
 
     def check(self) -> None:
         """Raise an error if the model cannot be called and has no stored answers."""
@@ -356,7 +364,11 @@ class LedgerModel(ChatModel):
 
         arrivals = self.llm.arrivals(claimed())
         try:
-            for numbered in arrivals:
+            while True:
+                with recorded_calls(False):  # of this model, also by other models that it calls
+                    numbered = next(arrivals, None)
+                if numbered is None:
+                    break
                 outcomes = {keys[number]: outcome for number, outcome in numbered}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
                 self.ledger.claims.release(outcomes.keys() - answers.keys())

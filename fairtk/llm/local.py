@@ -217,7 +217,7 @@ class ChatBackend(EqualByContent):
             LLMError: no call would succeed, or the budget is spent.
             OfflineError: an answer is missing, and the ledger is offline.
         """
-        answer_of = self._answers
+        answer_of, prompts = self._answers, checks.listed("prompts", prompts)
         unanswered = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answer_of]
         outcomes = self.model.complete(questions(unanswered))
         errors: dict[str, str] = {}

@@ -125,12 +125,14 @@ class OpenAICompatible(ChatModel):
         if not str(model).strip():
             raise ParameterError(f"{where}: model must be the name of a model, got {model!r}")
         urls = parse_base_url(base_url)
-        if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
+        if api_key_env is not None and not (
+            isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env)
+        ):
             raise ParameterError(  # without the value, which may be a key
                 f"{where}: api_key_env must be the name of an environment variable, such as "
                 "OPENAI_API_KEY, and never the key itself"
             )
-        self.model = str(model)
+        self.model = checks.text("model", model, where)
         self.base_url = base_url if isinstance(base_url, str | None) else urls
         self.endpoint = _endpoint(endpoint, max_completion_tokens, reasoning_effort)
         self.api_key_env = api_key_env
@@ -142,7 +144,7 @@ class OpenAICompatible(ChatModel):
         self.concurrency = checks.integer("concurrency", concurrency, where)
         self.retries = checks.integer("retries", retries, where, 0)
         self.backoff = checks.number("backoff", backoff, where)
-        self.seed = seed
+        self.seed = None if seed is None else checks.integer("seed", seed, where, least=None)
         self.max_completion_tokens = _limit("max_completion_tokens", max_completion_tokens)
         self.reasoning_effort = _effort(reasoning_effort)
         self.extra_body = _body(extra_body)
@@ -281,6 +283,7 @@ class OpenAICompatible(ChatModel):
 
     def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
         """Yield lists of outcomes: those that arrived since the last list."""
+        self.refuse_unrecorded()
         clients, loop, stop = self._clients(self.concurrency), call_loop(), asyncio.Event()
         remaining: Iterator[tuple[int, Chat]] = enumerate(chats)
         running: dict[Future[Outcome], int] = {}

@@ -23,8 +23,8 @@ from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
 from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
 
-FORMAT = 4
-"""``PRAGMA user_version`` of a file; other versions are refused."""
+FORMAT = 5
+"""``PRAGMA user_version`` of a file. Version 4 is upgraded, other versions are refused."""
 
 SCHEMA = """
 CREATE TABLE chains (
@@ -39,6 +39,13 @@ CREATE TABLE systems (
     seen TEXT NOT NULL,
     PRIMARY KEY (name, chain)
 );
+CREATE TABLE runs (
+    chain INTEGER NOT NULL,
+    qid TEXT NOT NULL,
+    name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    PRIMARY KEY (chain, qid, name)
+) WITHOUT ROWID;
 CREATE TABLE frames (
     frame INTEGER PRIMARY KEY,
     data BLOB NOT NULL
@@ -94,6 +101,13 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
+
+# Format 4 did not record which topics a system was run over last. Frames are numbered in the order
+# in which they were committed, so the last result of a query counts.
+_RUNS = (
+    "INSERT OR REPLACE INTO runs SELECT chain, qid, name, topic FROM systems JOIN cells "
+    "USING (chain) ORDER BY coalesce(frame, 0)"
+)
 
 _PATIENCE = 120.0  # seconds to wait for another process's write
 
@@ -196,7 +210,7 @@ class Database:
         if self.is_read_only:
             # with a write-ahead log the file is not immutable
             mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
-            return _checked(_connect(f"{path.as_uri()}?{mode}"), path)
+            return _checked(_connect(f"{path.as_uri()}?{mode}"), path, read_only=True)
         if network := network_of(path):
             raise FormatError(
                 f"a network file system ({network}) is not supported, because SQLite can damage "
@@ -205,7 +219,7 @@ class Database:
             )
         if not path.exists():
             _create(path)
-        return _checked(_connect(path), path)
+        return _checked(_connect(path), path, read_only=False)
 
 
 NETWORK = frozenset(
@@ -299,26 +313,44 @@ def _create(path: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """Return a connection to a file of this version, or close it and raise a `FormatError`."""
+def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sqlite3.Connection:
+    """Return a connection to a file of this version, or close it and raise a `FormatError`.
+
+    A file of version 4 is upgraded, unless it is opened for reading only. A ledger does not read
+    the new table.
+    """
     try:
-        [[version]] = connection.execute("PRAGMA user_version").fetchall()
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        missing = [name for name in TABLES if name not in tables]
-        if version == FORMAT and not missing:
-            return connection
-        problem = "the file is empty"
-        if version == FORMAT:
-            problem = f"missing table {missing[0]!r}"
-        elif version or tables:
-            problem = f"expected version {FORMAT}, got {version}"
+        problem, version = _problem_of(connection)
+        if not problem and version != FORMAT and not read_only:
+            connection.execute("BEGIN IMMEDIATE")
+            problem, version = _problem_of(connection)
+            if not problem and version != FORMAT:  # otherwise another process was faster
+                connection.execute(re.findall(r"CREATE TABLE runs .*?;", SCHEMA, re.DOTALL)[0])
+                connection.execute(_RUNS)
+                connection.execute(f"PRAGMA user_version={FORMAT}")
+            connection.execute("COMMIT")
     except sqlite3.DatabaseError as error:
         problem = f"SQLite cannot read the file ({error})"
+    if not problem:
+        return connection
     connection.close()
     raise FormatError(
         f"{problem}; use the version of fairtk that wrote it, or move it away to start a new one",
         path,
     )
+
+
+def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
+    """Return what is wrong with a file, empty if it can be used, and its version."""
+    [[version]] = connection.execute("PRAGMA user_version").fetchall()
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    required = [name for name in TABLES if name != "runs" or version == FORMAT]
+    missing = [name for name in required if name not in tables]
+    if version in (4, FORMAT):
+        return f"missing table {missing[0]!r}" if missing else "", version
+    if version or tables:
+        return f"expected version {FORMAT}, got {version}", version
+    return "the file is empty", version
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -441,6 +473,9 @@ class AnswerStore:
 
     def __len__(self) -> int:
         return int(self.file.read("SELECT count(*) FROM answers")[0][0])
+
+    def __bool__(self) -> bool:
+        return True  # also without answers
 
     def close(self) -> None:
         """Close the file."""

@@ -36,16 +36,19 @@ class AttentionWeightedRankFairness(FairMeasure):
     [1 - ln 2, 1] = [0.307, 1], or in [0, 1] with ``base=2``; higher is closer to the target.
 
     As in the track, documents without a row in the groups are left out, and the others keep their
-    ranks; see ``unlabeled`` for other rules. On a sampled run, exposure is averaged over samples
-    before the comparison. With ``amortize=False``, each sample is compared and the values are
-    averaged, so samples do not compensate for each other.
+    ranks; see ``unlabeled`` for other rules. Documents of the unknown level are left out, too, if
+    the query's target gives it no share; otherwise it is a group like any other.
+
+    On a sampled run, exposure is averaged over samples before the comparison. With
+    ``amortize=False``, each sample is compared and the values are averaged, so samples do not
+    compensate for each other.
 
     A query without a target, or without a labeled document in its rankings (with
     ``amortize=False``: in one of them), is undefined (NaN). A query missing from the run gets 0.
     """
 
     identity_name = "fairtk.AWRF"
-    output_version = 1
+    output_version = 2
     NAME = "AWRF"
     PRETTY_NAME = "Attention-weighted rank fairness"
     CITATION = "sapiezynski2019quantifying ekstrand2022overview"
@@ -71,7 +74,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             default="drop",
             choices=("drop", "unknown", "uniform", "best", "worst"),
             desc="documents without a group: drop (TREC), unknown, uniform; best and worst: bounds "
-            "over all ways to label them",
+            "over all ways to label them, for the target's shares of the named groups",
         ),
         "amortize": Param(
             bool, default=True, desc="average exposure over samples before the comparison"
@@ -157,6 +160,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             lowest, highest = jensen_shannon_bounds(exposure, free, masses, labeled, self["base"])
             fairness = 1.0 - (lowest if unlabeled == "best" else highest)
         else:
+            exposure = target.drop_unknown(exposure, qids[row_query])
             fairness = 1.0 - js_divergence(exposure, masses, self["base"])
         value = np.where(judged.present, average(row_query, fairness, len(qids)), self.MISSING)
         no_value = np.isnan(value)

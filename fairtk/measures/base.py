@@ -43,13 +43,35 @@ from fairtk.remarks import Remark, RemarkKind, register_kinds
 
 @contextmanager
 def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
-    """Add the measure, its plugin and the query to errors."""
+    """Add the measure, its plugin and the query to errors.
+
+    Raises:
+        ParameterError: the measure failed with a message about None, and read a parameter that has
+            neither a value nor a default.
+    """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, FairtkError):
-            error.add_note(f"(in {where_of(measure, qid)})")
+        if isinstance(error, FairtkError):
+            raise
+        error.add_note(f"(in {where_of(measure, qid)})")
+        if "None" in str(error) and (unset := _unset_params(measure)):
+            raise ParameterError(
+                f"{measure!r}: {' or '.join(unset)} is required, {unset[0]}=... (without it, "
+                f"{where_of(measure, qid)} fails with {type(error).__name__}: {error})"
+            ) from error
         raise
+
+
+def _unset_params(measure: FairMeasure) -> list[str]:
+    """Return the parameters without a value and a default that the measure has read."""
+    names = [
+        name
+        for name, param in measure.SUPPORTED_PARAMS.items()
+        if param.default is NOT_GIVEN and name not in measure.params and name in measure._resolved
+    ]
+    # the cutoff is also read for the measure
+    return [name for name in names if name != measure.AT_PARAM] or names
 
 
 def where_of(measure: FairMeasure, qid: str = "") -> str:

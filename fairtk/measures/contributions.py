@@ -20,10 +20,9 @@ import pandas as pd
 
 from fairtk.errors import ParameterError
 from fairtk.exposure import sum_by_index
-from fairtk.frames import FloatArray, IntArray
-from fairtk.groups import Groups
+from fairtk.frames import FloatArray, IntArray, ObjectArray
+from fairtk.groups import Groups, Target
 from fairtk.groups.distances import (
-    Distributions,
     SparseRows,
     attention_matrix,
     group_exposure,
@@ -125,35 +124,38 @@ def sides(
     doc: IntArray,
     weight: FloatArray,
     memberships: SparseRows,
-    target: Distributions,
+    target: Target,
+    qids: ObjectArray,
     n_bands: int,
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return the groups of rows (queries or rankings) with their exposure and target.
 
     The first four arrays have one entry per item: its row, rank band, document (an index into the
-    memberships) and attention above 0. The target has one distribution per row.
+    memberships) and attention above 0. `qids` has the query of each row.
 
     Returns:
         The row, group (or `REST`), exposure by band, and target weight of each unit; shape
         (n_units,), for exposure (n_units, n_bands).
     """
     in_bands = attention_matrix(
-        row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
+        row * n_bands + band, doc, weight, (len(qids) * n_bands, memberships.n_rows)
     )
     exposures = group_exposure(in_bands, memberships)
+    exposures = target.drop_unknown(exposures, np.repeat(qids, n_bands))
+    masses = target.for_qids(qids)
     row, band = np.divmod(exposures.row, n_bands)
     entries = pd.Series(exposures.weight, [row, exposures.level, band], dtype=np.float64)
     by_band = entries.unstack(fill_value=0.0)
     units, listed = by_band.index, memberships.n_levels <= MOST_LISTED
     if listed:
-        weights = target.expanded()
+        weights = masses.expanded()
         units = units.union(pd.MultiIndex.from_arrays([weights.row, weights.level]))
     exposure = by_band.reindex(index=units, columns=range(n_bands), fill_value=0.0).to_numpy()
     row, level = (units.get_level_values(i).to_numpy() for i in (0, 1))
-    mass = target.lookup(row, level)
+    mass = masses.lookup(row, level)
     if listed:
         return row, level, exposure, mass
-    rest = np.maximum(target.total() - sum_by_index(row, mass, target.n_rows), 0.0)
+    rest = np.maximum(masses.total() - sum_by_index(row, mass, masses.n_rows), 0.0)
     more = np.flatnonzero(rest > 0)
     return (
         np.append(row, more),
@@ -179,7 +181,7 @@ def awrf_parts(
         row, row_query = ranked.query, judged.query_of_run
     weight = exposure_of_rows(measure, judged)
     seen = np.flatnonzero(weight)
-    target = measure.target_for(groups).for_qids(judged.qids[row_query])
+    target, qids = measure.target_for(groups), judged.qids[row_query]
     row, level, exposure, mass = sides(
         row[seen],
         band_of(ranked.position[seen], ends),
@@ -187,10 +189,11 @@ def awrf_parts(
         weight[seen],
         groups.memberships(ranked.docnos, measure["unlabeled"]),
         target,
+        qids,
         n_bands,
     )
     exposure_total = sum_by_index(row, exposure.sum(axis=1), len(row_query))
-    target_total = target.total()
+    target_total = target.for_qids(qids).total()
     defined = ((exposure_total > 0) & (target_total > 0))[row]
     row, level = row[defined], level[defined]
     exposure = exposure[defined] / exposure_total[row, None]
@@ -245,7 +248,14 @@ def loss_parts(
     memberships = measure["groups"].memberships(judged.docnos, "drop")
     target = measure.target.for_qids(judged.qids)
     query, level, exposure, mass = sides(
-        query, band, judged.pair_doc[pair], weight, memberships, target, n_bands
+        query,
+        band,
+        judged.pair_doc[pair],
+        weight,
+        memberships,
+        measure.target,
+        judged.qids,
+        n_bands,
     )
     # groups that are not listed have no exposure, so their cost is the squared target
     listed = level != REST

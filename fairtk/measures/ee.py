@@ -68,11 +68,12 @@ PARAMETERS: dict[str, Param] = {
     "graded": Param(bool, default=True, desc="False: all useful labels count equally"),
     "rel": Param(
         (int, float),
+        default=None,
         desc="smallest label of a useful document (default: any above 0)",
         check=checks.positive,
     ),
     "groups": GROUPS,
-    "target": TARGET,
+    "target": TARGET,  # without a share for the unknown level, unknown documents are left out
     "useful_only": Param(
         bool,
         default=True,
@@ -194,7 +195,12 @@ class ExpectedExposure(FairMeasure):
         if self["useful_only"]:
             rows = rows.weighted(rows.weight * (self.grades(judged.pair_label) > 0)[rows.level])
         memberships = self["groups"].memberships(judged.docnos, "drop")
-        return group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        exposure = group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+        target = self.target
+        if target is None:
+            return exposure
+        qids = judged.qids[judged.ranking_query]
+        return target.drop_unknown(exposure, qids)  # type: ignore[no-any-return]
 
     def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
@@ -325,7 +331,7 @@ class ExpectedExposureDisparity(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_D"
-    output_version = 1
+    output_version = 2
     NAME = "EE_D"
     PRETTY_NAME = "Expected exposure disparity"
     BETTER = "lower"
@@ -383,7 +389,7 @@ class ExpectedExposureLoss(ExpectedExposure):
     """
 
     identity_name = "fairtk.EE_L"
-    output_version = 1
+    output_version = 2
     NAME = "EE_L"
     PRETTY_NAME = "Expected exposure loss"
     BETTER = "lower"

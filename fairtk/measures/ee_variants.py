@@ -205,6 +205,7 @@ def compute_trec_task2_variant(measure: Any, judged: LabeledRun) -> VariantValue
     )
     target: Any = system.take(np.full(n_queries, -1))
     if measure.target is not None:
+        system = measure.target.drop_unknown(system, judged.qids)
         target = measure.target.for_qids(judged.qids)
     scale = target_scale(measure)
     disparity, relevance, loss = loss_parts(system, target, scale)

@@ -39,7 +39,9 @@ UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
 )
 UPPER_BOUND = Param(
-    (int, float), desc="converts a lower-is-better utility u to upper_bound - u (LaMP-3's mae: 4)"
+    (int, float),
+    default=None,
+    desc="converts a lower-is-better utility u to upper_bound - u (LaMP-3's mae: 4)",
 )
 
 
@@ -166,7 +168,8 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
     if DOCNO in frame.columns and len(frame):
         judged.run.checked()
     query = judged.run.frame_query
-    sample = frame[SAMPLE].to_numpy(dtype=np.int64) if SAMPLE in frame.columns else 0
+    samples = judged.run.samples
+    sample = 0 if samples is None else samples
     table = pd.DataFrame({"query": query, "sample": sample, "text": frame[QANSWER].to_numpy()})
     if table["text"].isna().any():
         row = frame.iloc[int(np.flatnonzero(table["text"].isna())[0])]

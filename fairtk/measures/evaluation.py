@@ -40,7 +40,7 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
     families: dict[Any, list[FairMeasure]] = {}
     for measure in own:
         if measure not in composite and measure not in scores:
-            families.setdefault(type(measure).score_together.__func__, []).append(measure)
+            families.setdefault(_family(measure), []).append(measure)
     for family in families.values():
         results = type(family[0]).score_together(family, judged)
         scores |= {m: checked_scores(m, results[m], judged) for m in family}
@@ -56,6 +56,11 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             judged.run.checked()  # the same checks as for a sampled run
         scores |= {m: Scores(v) for m, v in values_of_others(missing, judged, judged.run).items()}
     return {measure: scores[measure] for measure in listed}
+
+
+def _family(measure: FairMeasure) -> type:
+    """Return the class that defines how a measure is computed with others."""
+    return next(cls for cls in type(measure).__mro__ if "score_together" in vars(cls))
 
 
 def checked_scores(measure: FairMeasure, result: Any, judged: LabeledRun) -> Scores:

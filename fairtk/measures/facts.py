@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.frames import DOCNO, LABEL, SCORE, BoolArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.ee import ExpectedExposure
@@ -19,10 +19,12 @@ from fairtk.measures.scores import Scores
 from fairtk.remarks import (
     LENGTHS_DIFFER,
     MISSING,
+    MIXED_SAMPLES,
     NO_JUDGED_DOCUMENT,
     SHORT_RANKINGS,
     SIZES_DIFFER,
     UNDEFINED,
+    UNEVEN_SAMPLES,
     Remark,
     make_remark,
 )
@@ -38,6 +40,10 @@ class RunFacts:
         n_documents: the number of labeled or retrieved documents; 0 if no measure reads documents.
         unjudged: a retrieved document of a query without a judged one; ``""`` for other queries.
         few: the retrieved documents of each query without a ranking of `deepest` documents.
+        n_samples: the number of sampled rankings; 0 if the run is not sampled.
+        least_rank: the smallest difference between the rank of a row and its position.
+        off: the number of sampled rankings whose ranks are not contiguous from 0, and from 1;
+            shape (2, n_queries).
     """
 
     present: BoolArray
@@ -45,6 +51,9 @@ class RunFacts:
     n_documents: IntArray
     unjudged: ObjectArray
     few: Mapping[int, frozenset[str]]
+    n_samples: IntArray
+    least_rank: IntArray
+    off: IntArray
 
     @classmethod
     def of(cls, judged: LabeledRun, deepest: int) -> RunFacts:
@@ -53,7 +62,8 @@ class RunFacts:
         unjudged = np.full(n_queries, "", dtype=object)
         zeros = np.zeros(n_queries, dtype=np.int64)
         if not ({DOCNO, SCORE} <= {*run.frame.columns} and DOCNO in judged.qrels.frame.columns):
-            return cls(judged.present, zeros - 1, zeros, unjudged, {})
+            nothing = np.stack([zeros, zeros])
+            return cls(judged.present, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros
         np.minimum.at(shortest, query, length)
@@ -69,7 +79,8 @@ class RunFacts:
             if longest[query] < deepest
         }
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
-        return cls(judged.present, shortest, n_documents, unjudged, few)
+        samples = _samples(judged)
+        return cls(judged.present, shortest, n_documents, unjudged, few, *samples)
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -80,9 +91,31 @@ class RunFacts:
             for offset, block in zip(start, blocks, strict=False)
             for query, documents in block.few.items()
         }
+
+        def column(name: str) -> Any:
+            return np.concatenate([getattr(block, name) for block in blocks], axis=-1)
+
         names = ("present", "shortest", "n_documents", "unjudged")
-        arrays = (np.concatenate([getattr(block, name) for block in blocks]) for name in names)
-        return cls(*arrays, few)
+        of_samples = (column(name) for name in ("n_samples", "least_rank", "off"))
+        return cls(*(column(name) for name in names), few, *of_samples)  # type: ignore[call-arg]
+
+
+def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
+    """Return `n_samples`, `least_rank` and `off` of `RunFacts`."""
+    run, n_queries = judged.run, len(judged.qids)
+    n_samples, least = np.zeros((2, n_queries), dtype=np.int64)
+    off = np.zeros((2, n_queries), dtype=np.int64)
+    if not run.sampled:
+        return n_samples, least, off
+    n_samples[judged.query_of_run] = run.n_samples
+    if RANK in run.frame.columns and len(run):
+        first = run.ranks[run.order] - run.position
+        least[:] = np.iinfo(np.int64).max
+        np.minimum.at(least, judged.query_of_run[run.query], first)
+        for base in (0, 1):
+            rankings = np.unique(run.ranking[first != base])
+            off[base] = np.bincount(judged.ranking_query[rankings], minlength=n_queries)
+    return n_samples, least, off
 
 
 def deepest_cutoff(measures: Iterable[Any]) -> int:
@@ -109,6 +142,7 @@ def remarks_on_runs(
     remarks = []
     for system, of_run in facts.items():
         remarks += _ids(qrels, system, of_run)
+        remarks += _mixed_samples(qrels, system, of_run)
     remarks += _lengths(measures, qrels, facts)
     if len(facts) > 1:
         remarks += _sizes(measures, qrels, facts)
@@ -132,6 +166,19 @@ def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
         "the qrels"
     )
     return [absent, make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)]
+
+
+def _mixed_samples(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
+    """Return the remark that samples were ranked or cut together by a transformer."""
+    base = int(np.clip(facts.least_rank.min(initial=1), 0, 1))
+    mixed = facts.off[base]
+    if mixed.any():
+        return [make_remark(MIXED_SAMPLES, "", system, mixed, qrels.qids)]
+    most = facts.n_samples.max(initial=0)
+    fewer = facts.present & (facts.n_samples < most)
+    least = facts.n_samples[fewer].min(initial=most)
+    detail = f"from {least} to {most}"
+    return [make_remark(UNEVEN_SAMPLES, "", system, fewer, qrels.qids, detail)]
 
 
 def _lengths(
@@ -165,7 +212,7 @@ def _lengths(
 
 def documents_of_queries(qrels: Qrels, facts: Sequence[RunFacts], deepest: int) -> IntArray:
     """Return the number of documents of each query in labels and runs, exact below `deepest`."""
-    number = np.max([f.n_documents for f in facts], axis=0)
+    number: IntArray = np.max([f.n_documents for f in facts], axis=0)
     for query in {query for f in facts for query in f.few}:
         if number[query] < deepest:
             labeled = qrels.docnos[qrels.doc[qrels.rows_of(query)]].tolist()

@@ -26,7 +26,7 @@ class NDCGxAWRF(FairMeasure):
     """
 
     identity_name = "fairtk.nDCG_AWRF"
-    output_version = 1
+    output_version = 2
     NAME = "nDCG_AWRF"
     PRETTY_NAME = "nDCG x AWRF"
     CITATION = "ekstrand2022overview sapiezynski2019quantifying"

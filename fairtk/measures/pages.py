@@ -6,7 +6,6 @@ direction, parameters and the value of a missing query come from its class.
 
 from __future__ import annotations
 
-import importlib.resources
 import inspect
 import re
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.params import NOT_GIVEN
+from fairtk.plugins.references import read_package_file
 
 SECTIONS = (
     "Formula",
@@ -106,11 +106,11 @@ def _quotient(match: re.Match[str]) -> str:
 
 def _file_of(kind: type) -> str:
     """Return the text of the measure's page; ``""`` without a page."""
-    package = sys.modules[kind.__module__].__package__ or ""
+    name: str = kind.NAME  # type: ignore[attr-defined]
+    package = getattr(sys.modules.get(kind.__module__), "__package__", "") or ""
     while package:
-        file = importlib.resources.files(package) / "pages" / f"{kind.NAME}.md"  # type: ignore[attr-defined]
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
+        if text := read_package_file(package, f"pages/{name}.md"):
+            return text
         package = package.rpartition(".")[0]
     return ""
 

@@ -18,7 +18,7 @@ from ir_measures import ParamInfo
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
-from fairtk.groups.distances import RELEVANCE, TARGET_WORDS
+from fairtk.groups.distances import OFFICIAL_TARGETS, RELEVANCE, TARGET_WORDS
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import TARGETS, load_target
 
@@ -60,9 +60,11 @@ class Param(ParamInfo):  # type: ignore[misc]
             given: the values of the parameters that are declared before this one.
 
         Raises:
-            ParameterError: the value has the wrong type, or is not one of the choices.
+            ParameterError: the value has the wrong type, is not one of the choices, is missing
+                (`None`, NaN, an empty string) and not the default, or is infinite.
         """
         if value is None:
+            checks.refuse_missing(name, value, measure, self.default)
             return None, None
         kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
@@ -78,6 +80,8 @@ class Param(ParamInfo):  # type: ignore[misc]
             )
         if self.choices is not NOT_GIVEN:
             checks.choice(name, value, self.choices, measure)
+        else:
+            checks.refuse_missing(name, value, measure, self.default)
         if self.check is not None:
             self.check(name, value, measure)
         return value, value
@@ -143,7 +147,7 @@ class ObjectParam(Param):
     ) -> None:
         self._in_use = registry.ObjectsInUse()
         self._default = default  # kept alive
-        if default is not NOT_GIVEN and not isinstance(default, str):
+        if default is not NOT_GIVEN and not isinstance(default, str | None):
             default = write(default)
             self._in_use.add(default, self._default)
         super().__init__(dtype=(str,), default=default, desc=desc)
@@ -167,6 +171,8 @@ class ObjectParam(Param):
             if isinstance(value, cls):
                 return self._text(value, name, measure), value
         value, _ = super().accept(value, name, measure, given)
+        if value is None:
+            return None, None
         try:
             meant = self.resolve(value)
         except InputError as error:
@@ -191,7 +197,7 @@ class ObjectParam(Param):
 
     def resolve(self, value: Any) -> Any:
         """Return the object of a string form; `None` without a default."""
-        if value is NOT_GIVEN:
+        if value is NOT_GIVEN or value is None:
             return None
         remembered = self._in_use.find_all(value)
         return remembered[0] if remembered else self.read(value)
@@ -215,7 +221,7 @@ class NamedParam(ObjectParam):
 
 
 class TargetParam(NamedParam):
-    """A target; ``"uniform"`` and ``"population"`` mean a target of the measure's groups."""
+    """A target; names such as ``"uniform"`` mean a target of the measure's groups."""
 
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
@@ -225,10 +231,10 @@ class TargetParam(NamedParam):
             groups = given.get("groups")
             held = TARGETS.in_use.find_all(value)
             try:
-                if value == RELEVANCE and not held:
+                if (value == RELEVANCE or value in OFFICIAL_TARGETS) and not held:
                     raise InputError(
                         f"{value!r} requires qrels, which a measure does not have; give "
-                        "`target='relevance'` outside of the measure, or use "
+                        f"`target={value!r}` outside of the measure, or use "
                         "Target.from_qrels(qrels, groups)"
                     )
                 if value in TARGET_WORDS and value != RELEVANCE:
@@ -247,8 +253,10 @@ def count(name: str, value: Any, where: str) -> None:
 
 
 _MOST = 2**31 - 1  # the limit of evaluators written in C
-CUTOFF = Param(int, desc="number of ranks to read in each ranking or sample", check=count)
-"""The parameter ``@k``."""
+CUTOFF = Param(
+    int, default=None, desc="number of ranks to read in each ranking or sample", check=count
+)
+"""The parameter ``@k``; `None` reads all ranks."""
 BROWSING = ObjectParam(
     parse_browsing_model,
     BrowsingModel,
@@ -265,7 +273,8 @@ GROUPS = NamedParam(
 TARGET = TargetParam(
     TARGETS,
     "fairtk.groups:Target",
-    "the target distribution: an object, uniform, population (shares of all documents), "
-    "a registered name, or a file",
+    "the target distribution: an object, uniform (equal shares of the named groups), "
+    "uniform+unknown (also of the unknown level), population (shares of all documents), a "
+    "registered name, or a file",
 )
 """The parameter ``target`` of measures that compare with a target."""

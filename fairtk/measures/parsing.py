@@ -11,6 +11,7 @@ from typing import Any
 
 import ir_measures
 
+from fairtk import checks
 from fairtk.errors import InputError, NotFoundError, ParameterError, did_you_mean
 from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
@@ -100,11 +101,15 @@ def has_cutoff(measure: Any) -> bool:
     if measure.NAME == "Product":
         return all(map(has_cutoff, measure.factors))
     inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
-    return inner.params.get(inner.AT_PARAM) is not None
+    return inner.AT_PARAM in inner.params
 
 
 def check_params(measure: Any) -> None:
     """Raise a `ParameterError` for an invalid parameter; ir_measures checks only on request."""
+    for name, value in measure.params.items():
+        if name in measure.SUPPORTED_PARAMS:
+            default = measure.SUPPORTED_PARAMS[name].default
+            checks.refuse_missing(name, value, measure.NAME, default)
     needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
     if needed and not has_cutoff(measure):
         return  # "P(rel=2)" in "P(rel=2)@3"
@@ -224,10 +229,11 @@ class _Reader:
                     is_unquoted = False
             if is_unquoted and not isinstance(measure.SUPPORTED_PARAMS[name], MeasureParam):
                 text, kinds = ast.unparse(keyword.value), measure.SUPPORTED_PARAMS[name].dtype
-                if kinds in (bool, int, float):
-                    type_name = kinds.__name__
+                kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+                if set(kinds) <= {bool, int, float}:  # quotes would not help
+                    types = " or ".join(kind.__name__ for kind in kinds)
                     raise ParameterError(
-                        f"{measure.NAME}: {name} must be of type {type_name}, got {text}"
+                        f"{measure.NAME}: {name} must be of type {types}, got {text}"
                     )
                 raise ParameterError(f"{measure.NAME}: {name} must be quoted, {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)

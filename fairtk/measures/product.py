@@ -41,7 +41,7 @@ class MeasureProduct(FairMeasure):
     @property
     def factors(self) -> list[Any]:
         """The two measures."""
-        remedy = "two measures: write nDCG@20 * EE_R@20"
+        remedy = "left and right, two measures: write nDCG@20 * EE_R@20"
         return [self.require_param("left", remedy), self.require_param("right", remedy)]
 
     @property

@@ -44,7 +44,7 @@ class Scores:
     def reasons(self) -> ObjectArray:
         """The first reason of each undefined query, `None` for the others; shape (n_queries,)."""
         result = np.full(len(self.values), None, dtype=object)
-        for reason, mask in reversed(self.undefined.items()):
+        for reason, mask in reversed([*self.undefined.items()]):
             result[mask] = reason
         return result
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -45,7 +46,9 @@ class PluginHost:
 
     def register(self, plugin: Any, name: str, version: str = "") -> Plugin:
         """Register a module or object with hooks; after a `PluginError`, nothing is registered."""
-        entry = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
+        kind = plugin if isinstance(plugin, type) else type(plugin)
+        is_module = isinstance(plugin, ModuleType)
+        entry = Plugin(name, version, plugin.__name__ if is_module else kind.__module__)
         try:
             self._collect(plugin, entry)
         except (Exception, SystemExit) as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import sys
 from collections.abc import Iterable
 from importlib.metadata import metadata
 from pathlib import Path
@@ -90,13 +90,22 @@ def entries() -> dict[str, str]:
     """Return the BibTeX entries of fairtk and of all loaded plugins, by key."""
     bibtex: dict[str, str] = {}
     for plugin in loaded_plugins():
-        spec = importlib.util.find_spec(plugin.module.partition(".")[0])
-        for folder in (spec.submodule_search_locations or ()) if spec else ():
-            file = Path(folder) / "references.bib"
-            text = file.read_text(encoding="utf-8") if file.is_file() else ""
-            for entry in _ENTRY.finditer(text):
-                bibtex.setdefault(entry.group(1), entry.group(0))
+        package = plugin.module.partition(":")[0].partition(".")[0]
+        for entry in _ENTRY.finditer(read_package_file(package, "references.bib")):
+            bibtex.setdefault(entry.group(1), entry.group(0))
     return bibtex
+
+
+def read_package_file(package: str, name: str) -> str:
+    """Return the text of a file in the folder of an imported package; ``""`` without the file.
+
+    Scripts, notebooks and modules made at run time have no folder.
+    """
+    for folder in getattr(sys.modules.get(package), "__path__", ()):
+        file = Path(folder, name)
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return ""
 
 
 _ADDRESSES = dict(line.split(", ", 1) for line in metadata("fairtk").get_all("Project-URL") or ())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
+from fairtk import checks
 from fairtk.errors import (
     DuplicateError,
     InputError,
@@ -26,7 +27,6 @@ from fairtk.errors import (
     PluginError,
     did_you_mean,
 )
-from fairtk.plugins.streams import to_stderr
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
@@ -37,9 +37,8 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 def load_target(target: str) -> Any:
-    """Import ``"package.module:attribute"`` and return the attribute; prints go to stderr."""
-    with to_stderr():
-        return pkgutil.resolve_name(target)
+    """Import ``"package.module:attribute"`` and return the attribute."""
+    return pkgutil.resolve_name(target)
 
 
 @dataclass(frozen=True)
@@ -346,6 +345,8 @@ def register_groups(groups: Groups, name: str | None = None) -> str:
     Raises:
         DuplicateError: other groups have the name.
     """
+    if name is not None:
+        checks.text("name", name, "register_groups")
     return GROUPS.register(groups, name or groups.name)
 
 
@@ -354,12 +355,12 @@ def register_target(target: Target, name: str) -> str:
 
     Raises:
         DuplicateError: another target has the name.
-        ParameterError: the name is ``"uniform"``, ``"population"`` or ``"relevance"``, which are
-            targets of any groups.
+        ParameterError: the name is reserved, such as ``"uniform"``, the target of any groups.
     """
-    from fairtk.groups.distances import TARGET_WORDS
+    from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
 
-    if name in TARGET_WORDS:
+    checks.text("name", name, "register_target")
+    if name in TARGET_WORDS or name in OFFICIAL_TARGETS:
         raise ParameterError(f"the name {name!r} is reserved; choose another name")
     return TARGETS.register(target, name)
 
@@ -405,6 +406,19 @@ def refuse_other_than_text(
         text = declared in ("str", "str | None", str(str))
         if text and value is not None and not isinstance(value, str):
             raise ParameterError(f"{what}: {option} must be text, got {value!r}")
+
+
+def refuse_missing_options(
+    what: str, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
+) -> None:
+    """Raise for None, NaN, infinity or an empty string, if the declaration does not allow it."""
+    for option, value in options.items():
+        parameter = parameters.get(option)
+        if parameter is None:
+            continue
+        is_text = isinstance(value, str) and isinstance(parameter.default, str)
+        if not is_text and not (value is None and "None" in str(parameter.annotation)):
+            checks.refuse_missing(option, value, what, parameter.default)
 
 
 def parse_browsing_model(text: str) -> BrowsingModel:
@@ -458,6 +472,7 @@ def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None
     name, options = parse_call(text, registry.kind)
     kind = registry.get(name)
     parameters = refuse_unknown_options(name, kind, options)
+    refuse_missing_options(name, parameters, options)
     given = {k: v for k, v in (settings or {}).items() if k in parameters} | options
     for parameter in parameters.values():
         is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)

@@ -15,7 +15,15 @@ from fairtk import checks
 from fairtk.display import Points, draw_trade_off, new_figure, series_style
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import FloatArray, IntArray
-from fairtk.report.statistics import batches, check_drawing, numbers
+from fairtk.report.statistics import (
+    TOO_FEW,
+    batches,
+    check_drawing,
+    mean_intervals,
+    no_interval,
+    numbers,
+    percentile_interval,
+)
 from fairtk.report.tables import mean_intervals_of
 
 _ZERO = 1e-12
@@ -35,11 +43,13 @@ class CurveValue:
         value: the number.
         low: the lower end of its bootstrap interval over queries.
         high: the upper end.
+        note: the reason if `low` and `high` are NaN, otherwise ``""``.
     """
 
     value: float
     low: float
     high: float
+    note: str = ""
 
 
 def plot_trade_off(
@@ -58,7 +68,7 @@ def plot_trade_off(
         if name not in means.columns:
             raise NotFoundError("measure", name, list(means.columns))
     figure = new_figure((5, 4), "plot_trade_off")
-    ends = [mean_intervals_of(means, per_query, name) for name in (x, y)]
+    ends = [mean_intervals_of(means, per_query, name)[:3] for name in (x, y)]
     reach = [np.abs(np.array([low, high]) - mean) for mean, low, high in ends]
     points = Points(
         *(means[x].to_numpy(), means[y].to_numpy(), series_style(0)),
@@ -103,31 +113,35 @@ def curve_values(
         seed: the seed of the bootstrap; results also depend on the order of the queries.
 
     Returns:
-        The values by name, as in `CURVES`. A slope is NaN if all x are equal. Intervals are NaN for
-        fewer than two queries.
+        The values by name, as in `CURVES`. A slope is NaN if all x are equal. `CurveValue.note` has
+        the reason if there is no interval.
 
     Raises:
         InputError: the shapes differ, or a value is infinite or not a number.
         ParameterError: `span`, `confidence` or `resamples` is out of range.
     """
     check_drawing(confidence, resamples)
+    checks.integer("seed", seed, least=0)
+    checks.boolean("increasing", increasing)
     if not span[0] < span[1]:
         raise ParameterError(f"`span` must be increasing, got {span!r}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries
     estimates = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
-    low, high = np.full((2, len(CURVES)), np.nan)
-    if n > 1:
-        generator = np.random.default_rng(seed)
-        drawn = np.concatenate(
-            [points.values(_draws(generator, size, n)) for size in batches(resamples, n)]
-        )
-        for i, values in enumerate(drawn.T):
-            defined = values[~np.isnan(values)]
-            if len(defined):
-                low[i], high[i] = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    every = zip(CURVES, estimates, low, high, strict=True)
-    return {name: CurveValue(float(v), float(a), float(b)) for name, v, a, b in every}
+    values = [float(value) for value in estimates]
+    if n < 2:
+        return {
+            name: CurveValue(value, math.nan, math.nan, TOO_FEW)
+            for name, value in zip(CURVES, values, strict=True)
+        }
+    generator = np.random.default_rng(seed)
+    drawn = np.concatenate(
+        [points.values(_draws(generator, size, n)) for size in batches(resamples, n)]
+    )
+    return {
+        name: CurveValue(value, *percentile_interval(value, column, confidence))
+        for name, value, column in zip(CURVES, values, drawn.T, strict=True)
+    }
 
 
 def _draws(generator: np.random.Generator, size: int, n: int) -> FloatArray:
@@ -239,10 +253,13 @@ class TwoLevelMean:
         error_queries: the standard error over queries alone, as with infinitely many samples.
         error_samples: the standard error over samples alone, for these queries; NaN if the variance
             of a query is unknown.
-        low: the lower end of the interval over queries and samples (Student).
+        low: the lower end of the interval over queries and samples (Student); NaN if all values are
+            equal.
         high: the upper end.
-        low_samples: the lower end of the interval over samples (normal).
+        low_samples: the lower end of the interval over samples (normal); NaN if `error_samples` is
+            0 or NaN.
         high_samples: the upper end.
+        note: the reason if `low` is NaN, otherwise ``""``.
     """
 
     n: int
@@ -254,6 +271,7 @@ class TwoLevelMean:
     high: float
     low_samples: float
     high_samples: float
+    note: str
 
 
 def two_level_mean(
@@ -277,7 +295,7 @@ def two_level_mean(
         InputError: the shapes differ, or a value is infinite or not a number.
         ParameterError: `confidence` is out of range.
     """
-    from scipy.stats import norm, t
+    from scipy.stats import norm
 
     check_drawing(confidence, 1)
     value, variance = numbers(values, "values", ndim=1), numbers(variances, "variances", ndim=1)
@@ -289,17 +307,21 @@ def two_level_mean(
     value, variance = value[defined], variance[defined]
     n = len(value)
     if n == 0:
-        return TwoLevelMean(0, *[math.nan] * 8)
+        nan = math.nan
+        return TwoLevelMean(0, nan, nan, nan, nan, nan, nan, nan, nan, TOO_FEW)
     mean, of_samples = float(value.mean()), float(variance.mean())
     error_samples = math.sqrt(max(of_samples, 0.0) / n) if not math.isnan(of_samples) else math.nan
     total = float(value.var(ddof=1)) if n > 1 else math.nan
     error = math.sqrt(total / n)
     of_queries = total - max(of_samples, 0.0) if not math.isnan(of_samples) else math.nan
     error_queries = math.sqrt(max(of_queries, 0.0) / n) if not math.isnan(of_queries) else math.nan
-    half = float(t.ppf((1 + confidence) / 2, n - 1)) * error if n > 1 else math.nan
-    near = float(norm.ppf((1 + confidence) / 2)) * error_samples
-    return TwoLevelMean(n, mean, error, error_queries, error_samples,
-                     mean - half, mean + half, mean - near, mean + near)  # fmt: skip
+    (low,), (high,) = mean_intervals(value[None], confidence=confidence)
+    # an estimated variance of 0 has no interval
+    near = float(norm.ppf((1 + confidence) / 2)) * (error_samples or math.nan)
+    return TwoLevelMean(
+        n, mean, error, error_queries, error_samples, float(low), float(high),
+        mean - near, mean + near, no_interval(value) if math.isnan(low) else "",
+    )  # fmt: skip
 
 
 def power_of_test(
@@ -322,6 +344,7 @@ def power_of_test(
     from scipy.stats import nct, norm, t
 
     checks.open_interval("significance", significance)
+    checks.number("difference", difference, least=-math.inf, rule="be a finite number")
     checks.positive("deviation", deviation)
     size = np.asarray(n, dtype=np.float64)
     checks.number("n", float(size.min()) if size.size else 2, least=2)
@@ -352,10 +375,9 @@ def queries_needed(
     """
     for name, value in (("power", power), ("significance", significance)):
         checks.open_interval(name, value)
-    if not (math.isfinite(difference) and difference != 0):
-        raise ParameterError(
-            f"`difference` must be a finite number other than 0, got {difference!r}"
-        )
+    rule = "be a finite number other than 0"
+    if checks.number("difference", difference, least=-math.inf, rule=rule) == 0:
+        raise ParameterError(f"difference must {rule}, got {difference!r}")
     checks.number("deviation", deviation)
     if deviation == 0:
         return 2

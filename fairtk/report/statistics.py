@@ -70,8 +70,9 @@ def mean_intervals(
         bounds: the smallest and the largest possible value, which clip the intervals.
 
     Returns:
-        The lower and the upper ends, each of shape (means,). Both are the mean if all values are
-        equal, and NaN if fewer than two values are defined.
+        The lower and the upper ends, each of shape (means,), with the mean between them. They are
+        NaN for fewer than two defined values, and if all values are equal: an interval of width 0
+        would claim certainty. `no_interval` returns the reason.
 
     Raises:
         InputError: a value is infinite or not a number.
@@ -89,11 +90,69 @@ def mean_intervals(
     degrees = np.maximum(n - 1, 1)
     half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(square / degrees / np.maximum(n, 1))
     largest = np.where(defined, np.abs(table), 0.0).max(axis=1, initial=0.0)
-    half[np.sqrt(square) <= _ZERO * largest] = 0.0  # equal values, up to rounding of their mean
+    # equal values, up to rounding of their mean
+    equal = (np.sqrt(square) <= _ZERO * largest) | (half <= _ZERO * largest)
+    half[equal | ~enough] = np.nan
     # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval
     low = np.maximum(mean - half, np.minimum(bounds[0], mean))
     high = np.minimum(mean + half, np.maximum(bounds[1], mean))
-    return np.where(enough, low, np.nan), np.where(enough, high, np.nan)
+    return low, high
+
+
+TOO_FEW = "fewer than two values are defined"
+EQUAL_VALUES = "all values are equal"
+
+
+def no_interval(values: npt.ArrayLike) -> str:
+    """Return the reason if a mean has no interval (see `mean_intervals`), otherwise ``""``.
+
+    Args:
+        values: shape (n,). NaN is ignored.
+
+    Raises:
+        InputError: a value is infinite or not a number.
+    """
+    row = numbers(values, "values", ndim=1)
+    low, _ = mean_intervals(row[None])
+    if not math.isnan(low[0]):
+        return ""
+    return TOO_FEW if (~np.isnan(row)).sum() < 2 else EQUAL_VALUES
+
+
+def percentile_interval(
+    value: float, drawn: npt.ArrayLike, confidence: float = 0.95
+) -> tuple[float, float, str]:
+    """Return the percentile interval of a value from its bootstrap samples.
+
+    Args:
+        value: the value for the original queries.
+        drawn: the values for the bootstrap samples, shape (resamples,); NaN if undefined.
+        confidence: the level of the interval, in (0, 1).
+
+    Returns:
+        The ends, with `value` between them, and ``""``. Otherwise NaN, NaN and the reason: less
+        than half of the values are defined; all are equal; or `value` is not between the ends, so
+        the bootstrap is biased.
+
+    Raises:
+        InputError: a value is infinite or not a number.
+        ParameterError: `confidence` is out of range.
+    """
+    checks.open_interval("confidence", confidence)
+    values = numbers(drawn, "drawn", ndim=1)
+    defined = values[~np.isnan(values)]
+    nothing = math.nan, math.nan
+    if math.isnan(value):
+        return *nothing, "the value is undefined"
+    if 2 * len(defined) < len(values) or len(defined) < 2:
+        return *nothing, "the value is undefined for most bootstrap samples"
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    rounding = _ZERO * max(abs(value), float(np.abs(defined).max()))
+    if high - low <= rounding:
+        return *nothing, "the bootstrap samples have equal values"
+    if not low - rounding <= value <= high + rounding:
+        return *nothing, "the bootstrap is biased: the value is outside its percentile interval"
+    return min(float(low), value), max(float(high), value), ""
 
 
 _EXACT = 20
@@ -205,18 +264,20 @@ def paired_test(
         y: values of the other system, for the same queries in the same order.
         test: ``"t"`` (Student; the mean), ``"randomization"`` (sign flips of all differences, exact
             for up to 20; the mean) or ``"wilcoxon"`` (signed ranks of the differences other than 0,
-            as in R's ``wilcox.test``: exact without ties up to 50, otherwise normal without
-            continuity correction). The Wilcoxon test is a test of the pseudomedian, which equals
-            the mean only for symmetric differences; as a test of the mean it rejects skewed
-            differences too often.
+            as in R's ``wilcox.test``: exact without ties up to 50, otherwise normal with
+            corrections for ties and continuity). The Wilcoxon test is a test of the pseudomedian,
+            which equals the mean only for symmetric differences; as a test of the mean it rejects
+            skewed differences too often.
         confidence: the level of the interval, in (0, 1).
         resamples: the number of sign vectors of the randomization test.
         seed: the seed of these vectors. Results do not depend on the order of the pairs.
 
     Returns:
-        The result. If there are fewer than two pairs, or all differences are equal, values are NaN
-        and `PairedTest.note` has the reason. With too few differences for a bounded interval
-        (fewer than 6 at 95 %), only the interval is NaN.
+        The result. Undefined values are NaN, and `PairedTest.note` has the reason. There is no
+        p-value for fewer than two pairs, or if all differences are 0. If all differences are equal
+        and not 0, only the t-test has no p-value (like R's ``t.test``, which refuses constant
+        data). The other two tests count signs, but have no interval and no effect size. With too
+        few differences for a bounded interval (fewer than 6 at 95 %), only the interval is NaN.
 
     Raises:
         InputError: the shapes differ, or a value is infinite or not a number.
@@ -225,16 +286,21 @@ def paired_test(
 
     References:
         Hodges and Lehmann 1963 (pseudomedian); Fisher 1935 and Phipson and Smyth 2010
-        (randomization).
+        (randomization); Hollander and Wolfe 1973, the reference of R's ``wilcox.test`` (corrections
+        of the normal approximation: 20 differences of -0.5 have V = 0 and p = 8.554e-06).
     """
     name = checks.known("test", test, TESTS)
     check_drawing(confidence, resamples)
+    checks.integer("seed", seed, least=0)
     differences = pair_differences(x, y)
     n, n_zeros = len(differences), int((differences == 0).sum())
     mean = float(differences.mean()) if n else math.nan
     estimand = PSEUDOMEDIAN if name == "wilcoxon" else MEAN
     note = no_test(differences)
-    if note:
+    constant = note == SAME_AMOUNT
+    if note and not (constant and name != "t"):
+        if constant:
+            note += "; use the randomization test"
         nothing = math.nan
         estimate = mean if estimand == MEAN else nothing
         return PairedTest(
@@ -251,7 +317,7 @@ def paired_test(
         ends = sign_flip_means(differences, resamples, seed)
         p = float(((ends[0] <= 0) & (ends[1] >= 0)).mean())
         low, high = _inverted(*ends, 1 - confidence)
-    if math.isnan(low):
+    if not constant and math.isnan(low):
         if name == "wilcoxon" and n_zeros:
             few = f"{n - n_zeros} differences other than 0"
         elif name == "randomization" and n > _EXACT:
@@ -259,6 +325,9 @@ def paired_test(
         else:
             few = f"{n} differences"
         note = f"{few} are too few for a bounded interval at {confidence:.4g}"
+    elif high - low <= _ZERO * abs(estimate):
+        low = high = math.nan
+        note = note or "too many differences are equal for an interval"
     effect = cohens_dz(differences)
     return PairedTest(name, n, mean, estimate, estimand, low, high, p, effect, n_zeros, note)
 
@@ -305,6 +374,8 @@ def cohens_dz(differences: npt.ArrayLike) -> float:
 def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
     """Return x - y of the defined pairs, sorted so that resampling does not depend on the order.
 
+    Differences of 0 up to rounding are 0, and differences that are equal up to rounding are equal.
+
     Raises:
         InputError: the shapes differ, or a value is infinite or not a number.
     """
@@ -316,13 +387,19 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
     defined = ~(np.isnan(first) | np.isnan(second))
     first, second = first[defined], second[defined]
     differences = first - second
-    largest = np.maximum(np.abs(first), np.abs(second))
-    differences[np.abs(differences) <= _ZERO * largest.max(initial=0.0)] = 0.0
-    return np.sort(differences)
+    rounding = _ZERO * np.maximum(np.abs(first), np.abs(second)).max(initial=0.0)
+    differences[np.abs(differences) <= rounding] = 0.0
+    differences.sort()
+    if len(differences) and differences[-1] - differences[0] <= rounding:
+        differences[:] = differences[len(differences) // 2]
+    return differences
+
+
+SAME_AMOUNT = "all pairs differ by the same amount"
 
 
 def no_test(differences: FloatArray) -> str:
-    """Return the reason if the differences cannot be tested, otherwise ``""``."""
+    """Return the reason if the differences have no t-test, otherwise ``""``."""
     if len(differences) == 0:
         return "no pair is defined"
     if len(differences) == 1:
@@ -330,7 +407,7 @@ def no_test(differences: FloatArray) -> str:
     if not differences.any():
         return "all differences are 0"
     if np.ptp(differences) <= _ZERO * np.abs(differences).max():
-        return "all pairs differ by the same amount"
+        return SAME_AMOUNT
     return ""
 
 
@@ -373,7 +450,8 @@ def _wilcoxon(differences: FloatArray, alpha: float) -> tuple[float, float, floa
         """Return the p-values of the smaller of the two rank sums."""
         if exact:
             return np.minimum(1.0, 2 * law[rank_sums.astype(np.int64)])
-        return np.asarray(2 * norm.cdf((rank_sums - n_walsh / 2) / math.sqrt(variance)))
+        away = np.minimum(rank_sums + 0.5 - n_walsh / 2, 0.0)  # 0.5: continuity correction
+        return np.asarray(2 * norm.cdf(away / math.sqrt(variance)))
 
     p = float(p_values(np.array([smaller]))[0])
     index, below = np.triu_indices(n)
@@ -444,7 +522,7 @@ def non_inferiority_test(
         NotFoundError: the direction is unknown.
         InputError: the shapes differ, or a value is infinite or not a number.
     """
-    checks.known("direction", better, BETTER)
+    checks.known("direction `better`", better, BETTER)
     margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
     return _with_p(margin_test, not_below if better == "higher" else not_above)
 
@@ -530,7 +608,7 @@ def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArra
         NotFoundError: the method is unknown.
         InputError: a p-value is not in [0, 1].
     """
-    name = checks.known("correction", "none" if method is None else method, CORRECTIONS)
+    name = checks.known("correction method", "none" if method is None else method, CORRECTIONS)
     family = numbers(p, "p-values", ndim=1)
     defined = ~np.isnan(family)
     p_values = family[defined]

@@ -17,7 +17,7 @@ from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
 from fairtk.measures.parsing import known_names, parse
 from fairtk.remarks import shown_texts
-from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
+from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals, no_interval
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
@@ -71,7 +71,7 @@ def bias_text(bias: pd.DataFrame) -> str:
 
 def mean_intervals_of(
     means: pd.DataFrame, per_query: pd.DataFrame, measure: str
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, list[str]]:
     """Return the means of a measure with the ends of their intervals over queries.
 
     Args:
@@ -80,14 +80,22 @@ def mean_intervals_of(
         measure: the label of the measure.
 
     Returns:
-        Means, lower ends and upper ends, each of shape (systems,). The ends are NaN if fewer than
-        two queries have a value.
+        Means, lower ends and upper ends, each of shape (systems,); and the reasons for ends that
+        are NaN, otherwise ``""``.
     """
     values = per_query[per_query["measure"] == measure]
-    table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
-    value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
-    low, high = mean_intervals(value, confidence=CONFIDENCE, bounds=label_bounds(measure))
-    return means[measure].to_numpy(), low, high
+    table = values.pivot(index="system", columns=QID, values="value").loc[means.index].to_numpy()
+    low, high = mean_intervals(table, confidence=CONFIDENCE, bounds=label_bounds(measure))
+    center = means[measure].to_numpy()
+    reasons = []
+    for index, (mean, row) in enumerate(zip(center, table, strict=True)):
+        reason = no_interval(row) if math.isnan(low[index]) else ""
+        # a sum, or a comparison of groups of queries, is another quantity
+        if not reason and (compares_queries(measure) or not math.isclose(mean, np.nanmean(row))):
+            low[index] = high[index] = math.nan
+            reason = "not a mean over queries"
+        reasons.append(reason)
+    return center, low, high, reasons
 
 
 class MeanCell(NamedTuple):
@@ -95,7 +103,7 @@ class MeanCell(NamedTuple):
 
     Attributes:
         text: the mean with three decimals.
-        interval: the interval over queries, or ``""``.
+        interval: the interval over queries, or the reason for a missing one.
         is_best: whether no other system has a better rounded mean.
         mark: `SIGNIFICANT` if the system differs significantly from the baseline, otherwise ``""``.
     """
@@ -119,16 +127,18 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
     marks = {} if compared is None else marks_of(compared)
     columns = []
     for measure in results.measures:
-        means, low, high = mean_intervals_of(results.means, results.per_query, measure)
+        means, low, high, reasons = mean_intervals_of(results.means, results.per_query, measure)
         columns.append(
             [
                 MeanCell(
                     number_text(mean, DIGITS),
-                    "" if math.isnan(a) else f"[{a:.{DIGITS}f}, {b:.{DIGITS}f}]",
+                    f"({why})" if why else f"[{a:.{DIGITS}f}, {b:.{DIGITS}f}]",
                     system in best_systems(results, measure, DIGITS),
                     marks.get((measure, system), ""),
                 )
-                for system, mean, a, b in zip(results.systems, means, low, high, strict=True)
+                for system, mean, a, b, why in zip(
+                    results.systems, means, low, high, reasons, strict=True
+                )
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]

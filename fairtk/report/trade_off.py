@@ -52,7 +52,7 @@ def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any]
     Returns:
         The variables of the template; `None` if no system has both means.
     """
-    values = np.array([mean_intervals_of(results.means, results.per_query, m) for m in (x, y)])
+    values = np.array([mean_intervals_of(results.means, results.per_query, m)[:3] for m in (x, y)])
     drawn = np.flatnonzero(~np.isnan(values[:, 0]).any(axis=0))
     if not len(drawn):
         return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +15,25 @@ from fairtk.groups.distances import FactoredRows, LevelSpace, SparseRows
 from fairtk.measures import EE_D, parse
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import read_divergence
-from fairtk.testing.toys import toy_qrels, toy_samples
+from fairtk.testing.toys import check_refused, toy_qrels, toy_samples
 
 _RANKS = np.arange(1_000)
+
+
+def check_settings_of(value: Any, name: str, read: Callable[[str], Any]) -> None:
+    """Raise an `AssertionError` unless invalid settings are refused, in a call and in a string.
+
+    Args:
+        value: a frozen dataclass.
+        name: its name in strings.
+        read: reads the string.
+    """
+    for setting in (f.name for f in fields(value) if f.repr):
+        for other in (None, math.nan, math.inf, "", object(), {}):
+            text = f"{name}({setting}={other!r})"
+            check_refused(partial(replace, value, **{setting: other}), setting, text)
+            if other is None or other == "":
+                check_refused(partial(read, text), setting, f"the string {text}")
 
 
 class BrowsingModelContract:
@@ -32,6 +52,10 @@ class BrowsingModelContract:
         assert name in registry.browsing_models, f"no browsing model is registered as {name!r}"
         back = parse_browsing_model(repr(model))
         assert back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}"
+
+    def test_settings_refuse_invalid_values(self) -> None:
+        """None, NaN, infinity, an empty string and other types are errors that name the setting."""
+        check_settings_of(self.model, type(self.model).__name__, parse_browsing_model)
 
     def test_weights_are_finite(self) -> None:
         """Each rank has one finite weight of at least 0; `total_square` and `stop` are valid."""
@@ -85,6 +109,10 @@ class DivergenceContract:
         one = self.divergence
         assert one.NAME in registry.divergences, f"no divergence is registered as {one.NAME!r}"
         assert read_divergence(repr(one)) == one, f"{one!r} is not read back"
+
+    def test_settings_refuse_invalid_values(self) -> None:
+        """None, NaN, infinity, an empty string and other types are errors that name the setting."""
+        check_settings_of(self.divergence, self.divergence.NAME, read_divergence)
 
     def test_values(self) -> None:
         """It is above 0 for unequal rows, 0 for equal rows, and NaN if either row is empty."""

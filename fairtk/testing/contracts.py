@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from fairtk.measures import EU, parse
 from fairtk.plugins import registry
-from fairtk.testing.toys import (
-    same_number,
-)
+from fairtk.plugins.registry import load_target
+from fairtk.testing.toys import check_refused, is_one_of, same_number
 
 Gold = str | Sequence[str]
 
@@ -57,6 +58,24 @@ class UtilityContract:
             f"{utility.higher_is_better} in the utility"
         )
         assert spec.summary, f"{self.name}: its spec has no summary"
+
+    def test_options_refuse_invalid_values(self) -> None:
+        """None, NaN, infinity and an empty string are errors that name the option.
+
+        Values that the option's default or annotation allows are none.
+        """
+        from fairtk import utilities
+
+        factory = load_target(registry.utilities.get(self.name).target)
+        for option, parameter in inspect.signature(factory).parameters.items():
+            for value in (None, math.nan, math.inf, ""):
+                may_be_none = value is None and "None" in str(parameter.annotation)
+                may_be_text = value == "" and isinstance(parameter.default, str)
+                is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+                if is_open or may_be_none or may_be_text or is_one_of(value, [parameter.default]):
+                    continue
+                call = partial(utilities.get, self.name, **{**self.options, option: value})
+                check_refused(call, option, f"{self.name}({option}={value!r})")
 
     def test_one_finite_float_for_each_answer(self) -> None:
         """There is one finite float per answer, and none without answers."""

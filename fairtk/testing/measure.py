@@ -7,24 +7,31 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from operator import matmul
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
+from fairtk.errors import DataWarning, FairtkError, FairtkWarning, UndefinedWarning
 from fairtk.frames import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
 from fairtk.measures import FairMeasure, parse
+from fairtk.measures.params import NOT_GIVEN
 from fairtk.measures.parsing import named_objects
 from fairtk.testing.toys import (
+    check_refused,
     check_values,
+    invalid_values,
+    is_one_of,
     same_number,
     snapshot,
     toy_answers,
     toy_qrels,
     toy_topics,
+    with_other_indexes,
 )
 
 Values = dict[str, float]
@@ -140,6 +147,19 @@ class MeasureContract:
                 qrels, shuffled = _shuffled(self.qrels(), rng), _shuffled(run, rng)
                 message = f"{self.measure!r} depends on the order of rows ({name})"
                 check_values(self.values(qrels, shuffled), expected, message)
+
+    def test_index_does_not_matter(self) -> None:
+        """Any index of labels and runs gives the same values."""
+        for name, run in self.policies().items():
+            expected = self.values(self.qrels(), run)
+            frames = zip(
+                with_other_indexes(self.qrels()).items(),
+                with_other_indexes(run).values(),
+                strict=True,
+            )
+            for (kind, qrels), indexed in frames:
+                message = f"{self.measure!r} depends on the index: {kind} ({name})"
+                check_values(self.values(qrels, indexed), expected, message)
 
     def test_names_of_documents_do_not_matter(self) -> None:
         """Other docnos, in another alphabetical order, have the same values."""
@@ -259,6 +279,45 @@ class MeasureContract:
         assert len({repr(m) for m in variants}) == len({str(m.params) for m in variants}), (
             f"{self.measure!r} has the same repr for different cutoffs"
         )
+
+    # Parameters --------------------------------------------------------------------------------
+
+    def test_parameters_refuse_missing_values(self) -> None:
+        """None, NaN, infinity, an empty string and other types are errors, unless the default.
+
+        The error is a `ParameterError` with the name of the parameter, however it is given.
+        """
+        measure = self.measure
+        for name, param in measure.SUPPORTED_PARAMS.items():
+            kinds = param.dtype if isinstance(param.dtype, tuple) else (param.dtype,)
+            choices = () if param.choices is NOT_GIVEN else param.choices
+            for value in invalid_values(kinds):
+                if is_one_of(value, [param.default, *choices]):
+                    continue
+                check_refused(
+                    partial(measure, **{name: value}), name, f"{measure!r}, {name}={value!r}"
+                )
+                if name == measure.AT_PARAM:
+                    check_refused(partial(matmul, measure, value), name, f"{measure!r} @ {value!r}")
+                if value is None or value == "":
+                    text = f"{measure.NAME}({name}={value!r})"
+                    check_refused(partial(parse, text), name, text)
+
+    def test_unset_parameters(self) -> None:
+        """Without a parameter, there are values, or an error that names the parameter."""
+        measure = self.measure
+        given = {**measure.params, **measure.objects()}
+        for name in given:
+            try:
+                without = type(measure)(**{n: v for n, v in given.items() if n != name})
+                self.measure, qrels = without, self.qrels()
+                self.values(qrels, self.run())
+            except FairtkError as error:
+                assert name in str(error), (
+                    f"{without!r}: the error without {name} does not name it: {error}"
+                )
+            finally:
+                self.measure = measure
 
     # Cutoff, missing queries, open values ------------------------------------------------------
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fairtk.errors import InputError
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -128,6 +130,21 @@ def toy_qrels() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL, GOLD_ANSWER])
 
 
+def with_other_indexes(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the frame with indexes that must not matter, by the kind of index."""
+    n = len(frame)
+    numbers, texts = np.arange(n), [f"x{n - i}" for i in range(n)]
+    dates = pd.date_range("2020-01-01", periods=n)
+    indexes = {
+        "repeated": pd.Index(numbers // 2),
+        "unsorted": pd.Index(numbers[::-1] * 7),
+        "texts, named as a column": pd.Index(texts, name=QID),
+        "dates, named as a column": pd.Index(dates, name=DOCNO),
+        "of several levels": pd.MultiIndex.from_arrays([numbers % 2, texts], names=[QID, DOCNO]),
+    }
+    return {kind: frame.set_axis(index) for kind, index in indexes.items()}
+
+
 TOLERANCE = 1e-9
 
 
@@ -158,6 +175,42 @@ def check_frames(actual: pd.DataFrame, expected: pd.DataFrame, message: str) -> 
     for one, two in zip(_rows(actual), _rows(expected), strict=True):
         equal = all(_same(a, b) for a, b in zip(one, two, strict=True))
         assert equal, f"{message}: expected the row {two}, got {one}"
+
+
+def invalid_values(kinds: tuple[type, ...]) -> list[Any]:
+    """Return values that a setting of some types must refuse unless they are its default.
+
+    Args:
+        kinds: the types of valid values.
+    """
+    values: list[Any] = [None, math.nan, math.inf, "", " "]
+    if object not in kinds:
+        values += [v for v in (object(), [object()], {}, b"a", 0.5, True) if type(v) not in kinds]
+    return values
+
+
+def is_one_of(value: Any, values: Iterable[Any]) -> bool:
+    """Return whether a value is equal to one of the values and has its type."""
+    return any(type(value) is type(other) and value == other for other in values)
+
+
+def check_refused(make: Callable[[], Any], name: str, what: str) -> None:
+    """Raise an `AssertionError` unless a call raises an `InputError` that names the setting.
+
+    Args:
+        make: the call.
+        name: the setting.
+        what: the call in words, for the message.
+    """
+    try:
+        made = make()
+    except InputError as error:
+        assert name in str(error), f"{what}: the error does not name {name}: {error}"
+    except Exception as error:
+        message = f"{what} must be an InputError, got {type(error).__name__}: {error}"
+        raise AssertionError(message) from error
+    else:
+        raise AssertionError(f"{what} is accepted: {made!r}")
 
 
 def snapshot(frame: pd.DataFrame) -> list[Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError
-from fairtk.frames import DOCNO, QID, RANK, SCORE, Run
-from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples
+from fairtk.errors import FairtkError, InputError
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, digest
+from fairtk.settings import Configurable, names_of_settings, remade
+from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples, with_other_indexes
+from fairtk.transformers import FairTransformer
 
 
 class TransformerContract:
@@ -24,6 +27,8 @@ class TransformerContract:
     """
 
     per_query: bool = True
+    fitted: Sequence[str] = ()
+    """The names in ``SETTINGS`` that are no arguments, because ``fit`` sets them."""
 
     def make(self) -> Any:
         """Return a new transformer under test."""
@@ -32,6 +37,18 @@ class TransformerContract:
     def others(self) -> Sequence[Any]:
         """Return transformers with other settings, all different from each other and `make`."""
         return ()
+
+    def other_values(self) -> Mapping[str, Any]:
+        """Return a value of each setting that differs from that of `make`.
+
+        Numbers, booleans and settings in which one of `others` differs need no entry. Give a value
+        that is refused to a setting that cannot be changed alone.
+        """
+        return {}
+
+    def new(self, **settings: Any) -> Any:
+        """Return a new transformer: that of `make`, with other settings."""
+        return remade(self.make(), **settings)
 
     def inp(self) -> pd.DataFrame:
         """Return an input frame with several queries."""
@@ -124,6 +141,15 @@ class TransformerContract:
             actual = self.make().transform(inp.iloc[rng.permutation(len(inp))])
             check_frames(actual, expected, f"{self._name()} depends on the order of rows")
 
+    def test_index_does_not_matter(self) -> None:
+        """Any index of the input gives the same rows in the same order."""
+        expected = self.make().transform(self.inp())
+        for kind, inp in with_other_indexes(self.inp()).items():
+            actual = self.make().transform(inp)
+            assert snapshot(actual.reset_index(drop=True)) == snapshot(
+                expected.reset_index(drop=True)
+            ), f"{self._name()} depends on the index: {kind}"
+
     # Settings ----------------------------------------------------------------------------------
 
     def test_equality_is_by_settings(self) -> None:
@@ -150,6 +176,93 @@ class TransformerContract:
         assert len({repr(t) for t in every}) == len(every), (
             f"transformers with different settings have the same repr: {sorted(map(repr, every))}"
         )
+
+    def test_settings_can_be_changed(self) -> None:
+        """A setting that is set or assigned has the effect of a new transformer."""
+        if not isinstance(self.make(), FairTransformer):
+            return
+        kind = type(self.make())
+        for name in {*kind.SETTINGS} - {*names_of_settings(self.make()), *self.fitted}:
+            try:
+                setattr(self.make(), name, None)
+            except AttributeError:
+                continue
+            raise AssertionError(
+                f"{kind.__name__}: the setting {name!r} must be an argument or a read-only property"
+            )
+        used = self.make()
+        _output(used, self.inp())  # fills caches
+        for name, value in self._values().items():
+            try:
+                expected = self.new(**{name: value})
+            except Exception as error:
+                self._check_refusal(name, value, type(error))
+                continue
+            changed, assigned = copy.copy(used), copy.copy(used)
+            before = vars(changed)
+            changed.set_parameter(name, value)
+            setattr(assigned, name, value)
+            message = f"{kind.__name__}: {name}={value!r:.80} does not have the effect of a new one"
+            for transformer in (changed, assigned):
+                assert transformer == expected, f"{message}: {transformer!r}"
+            assert _identity(changed) == _identity(expected), f"{message}: identity"
+            actual, target = _output(changed, self.inp()), _output(expected, self.inp())
+            if isinstance(actual, pd.DataFrame) and isinstance(target, pd.DataFrame):
+                check_frames(actual, target, message)
+            else:
+                assert actual is target, f"{message}: {actual} instead of {target}"
+            _check_loaded(kind, name, before, vars(changed))
+
+    def test_invalid_settings_change_nothing(self) -> None:
+        """A value that the constructor refuses is refused, and leaves the transformer unchanged."""
+        if not isinstance(self.make(), FairTransformer):
+            return
+        for name in names_of_settings(self.make()):
+            value = object()
+            try:
+                self.new(**{name: value})
+            except Exception as error:
+                self._check_refusal(name, value, type(error))
+
+    def _check_refusal(self, name: str, value: Any, error: type[Exception]) -> None:
+        """Raise unless a transformer refuses a value and stays as it was."""
+        transformer = self.make()
+        before = dict(vars(transformer))
+        for change in (transformer.set_parameter, functools.partial(setattr, transformer)):
+            try:
+                change(name, value)
+            except error:
+                pass
+            else:
+                raise AssertionError(
+                    f"{self._name()}: a new transformer with {name}={value!r:.80} is refused, but "
+                    "the setting can be changed to it"
+                )
+            after = vars(transformer)
+            is_same = before.keys() == after.keys() and all(after[n] is before[n] for n in after)
+            assert is_same, f"{self._name()}: the refused {name}={value!r:.80} changed something"
+
+    def _values(self) -> dict[str, Any]:
+        """Return a value of each setting that differs from that of `make`."""
+        made = self.make()
+        names = names_of_settings(made)
+        others = dict(self.other_values())
+        for other in self.others():
+            differ = [name for name in names if _differ(made, other, name)]
+            if len(differ) == 1:
+                others.setdefault(differ[0], other.given(differ[0]))
+        return {n: others[n] if n in others else self._guess(n, made.given(n)) for n in names}
+
+    def _guess(self, name: str, now: Any) -> Any:
+        """Return a valid value of a setting that differs from the value of `make`."""
+        for value in [not now] if isinstance(now, bool) else [1, 2, 4, 500, 0.25, 0.75]:
+            try:
+                self.new(**{name: value})
+            except Exception:
+                continue
+            if value != now:
+                return value
+        raise AssertionError(f"{self._name()}: other_values() must have a value of {name!r}")
 
     # Where it is used --------------------------------------------------------------------------
 
@@ -192,6 +305,48 @@ class TransformerContract:
             else:
                 raise AssertionError(
                     f"{self._name()} declares the column {column!r}, but works without it"
+                )
+
+
+def _output(transformer: Any, inp: pd.DataFrame) -> Any:
+    """Return the output, or the type of the error."""
+    try:
+        return transformer.transform(inp)
+    except Exception as error:
+        return type(error)
+
+
+def _identity(transformer: Any) -> Any:
+    from fairtk.experiment.identity import describe_stage
+
+    try:
+        return describe_stage(transformer)
+    except FairtkError as error:
+        return str(error)
+
+
+def _differ(one: Any, other: Any, name: str) -> bool:
+    if type(one) is not type(other):
+        return True
+    left, right = one.given(name), other.given(name)
+    return left is not right and digest(left) != digest(right)
+
+
+def _check_loaded(
+    kind: type, name: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> None:
+    """Raise unless what was loaded with other settings is the same object as before."""
+    for attribute, settings in kind.LOADED.items():  # type: ignore[attr-defined]
+        if name not in settings and attribute in before:
+            assert after.get(attribute) is before[attribute], (
+                f"{kind.__name__}: {attribute} must stay loaded if {name} is set"
+            )
+    for attribute, part in after.items():
+        old = before.get(attribute)
+        if isinstance(part, Configurable) and type(part) is type(old) and part == old:
+            for loaded in vars(old).keys() & part.LOADED.keys():
+                assert vars(part).get(loaded) is vars(old)[loaded], (
+                    f"{kind.__name__}: {attribute}.{loaded} must stay loaded if {name} is set"
                 )
 
 

@@ -24,6 +24,7 @@ from fairtk.frames import (
 from fairtk.frames.accepted import frame_of, labels_or_scores
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
+from fairtk.settings import Configurable, names_of_settings
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
@@ -42,12 +43,16 @@ class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[
     __str__ = ColumnError.__str__
 
 
-class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
+class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ignore[misc]
     """A transformer whose output, `repr` and equality depend on its settings.
 
-    A subclass lists its settings in `SETTINGS` and stores each as an attribute of that name. Two
-    transformers are equal if class and settings are equal (frames are compared by content), so
-    ``pt.Experiment(plan="tree")`` shares equal stages only.
+    A subclass lists its settings in `SETTINGS`, takes each as an argument and stores it as an
+    attribute of that name. Two transformers are equal if class and settings are equal (frames are
+    compared by content), so ``pt.Experiment(plan="tree")`` shares equal stages only.
+
+    Assigning a setting, as `set_parameter` and ``pt.GridSearch`` do, has the effect of a new
+    object: see `fairtk.settings.Configurable`. A subclass that loads weights lists them in
+    `LOADED`.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
@@ -71,6 +76,21 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""
         return {name: getattr(self, name) for name in self.SETTINGS}
+
+    def get_parameter(self, name: str) -> Any:
+        """Return a setting as it was given, so that `set_parameter` restores it."""
+        return self.given(name) if name in names_of_settings(self) else super().get_parameter(name)
+
+    def set_parameter(self, name: str, value: Any) -> None:
+        """Change a setting, with the effect of a new object.
+
+        Raises:
+            ValueError: the setting is unknown, or the value is invalid; nothing is changed.
+        """
+        if name in names_of_settings(self):
+            setattr(self, name, value)
+        else:
+            super().set_parameter(name, value)
 
     def subtransformers(self) -> dict[str, Any]:
         """Return the settings that are transformers, for PyTerrier's schematics.

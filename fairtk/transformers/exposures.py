@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -105,7 +105,8 @@ class PlackettLuceExposure(ExposureTransformer):
         super().__init__(cutoff, browsing)
         name = type(self).__name__
         self.alpha: float | list[float]
-        if isinstance(alpha, list | tuple | np.ndarray):
+        if isinstance(alpha, Iterable) and not isinstance(alpha, str):
+            alpha = list(alpha)
             self.alpha = [checks.exponent(one, name) for one in alpha]
             if len(set(self.alpha)) < max(1, len(self.alpha)):
                 raise ParameterError(f"{name}: alpha must be distinct numbers, got {alpha!r}")

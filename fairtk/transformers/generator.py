@@ -22,6 +22,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE, IntArray, Run
 from fairtk.frames.columns import SUBSET, plain_columns
+from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
 from fairtk.llm import (
     Backend,
@@ -204,6 +205,7 @@ class Generator(FairTransformer):
 
     def _topic_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         qids = qids_of(inp, type(self).__name__)
+        check_samples(inp, type(self).__name__)
         code, questions = self._coded(inp, _question_column(inp))
         prompts = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
         return RowPrompts(prompts, qids, np.arange(len(inp)))

@@ -540,7 +540,7 @@ class PerSample(FairTransformer):
                 f"{type(transformer).__name__} (pt.apply converts a function)"
             )
         self.transformer = transformer
-        self.joint = bool(joint)
+        self.joint = checks.boolean("joint", joint, "PerSample")
 
     def __eq__(self, other: object) -> bool:
         # by the transformers' equality, because their `repr` may omit settings

@@ -10,6 +10,9 @@ import fairtk
 from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Target, evaluate
 from fairtk.errors import InputError
 
+# the runs by hand have different numbers of samples
+pytestmark = pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
+
 RUN = pd.DataFrame(
     {
         "qid": ["1"] * 4 + ["2"] * 2,

@@ -42,11 +42,12 @@ class TestEvaluate:
             "evaluate", "qrels.txt", "t1.tsv", "t2.tsv", "--groups", "gender.tsv",
             "--target", "half.tsv", "-m", "AWRF@2",
         )  # fmt: skip
-        # q1: t1 shows f and m once each: 1. q2: m and unknown, target f and m:
-        # JSD = 1/2 (m: 0) + 1/4 ln 2 (unknown) + 1/4 ln 2 (f) = ln 2 / 2. Amortized, t2's
+        # q1: t1 shows f and m once each: 1. q2: m and unknown, target f and m; unknown is left
+        # out, so m is 1 and JSD = (ln(4/3) + ln(2/3)/2 + ln(2)/2) / 2 = .2158. Amortized, t2's
         # samples show the same to q1 (1: f, 3: m) and to q2 (2: m, 4: unknown)
         assert result.exit_code == 0
-        mean = f"{1 - math.log(2) / 4:.4f}"
+        divergence = (math.log(4 / 3) + math.log(2 / 3) / 2 + math.log(2) / 2) / 2
+        mean = f"{1 - divergence / 2:.4f}"
         assert "2 queries of t2" in result.stderr  # samples of one document each
         table = [line.split() for line in result.stdout.splitlines()[:4]]
         assert table[0] == ["run", "queries", "AWRF(groups='gender',target='half')@2"]

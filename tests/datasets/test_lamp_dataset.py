@@ -43,6 +43,8 @@ def test_docs_can_be_looked_up_and_sliced(lamp_folder):
         "312/10": docs[3],
         "31/11": docs[1],
     }
+    ids = ["312/10", "31/11"]
+    assert store.get_many(docno for docno in ids) == store.get_many(ids) != {}
     assert store.get("31/12", "title") == docs[2].title
     with pytest.raises(KeyError):
         store.get("312/11")

@@ -107,19 +107,27 @@ def test_crossed_dimensions_come_in_the_order_asked_for(folder):
 def test_targets_of_task_1(folder):
     # topic 9: pages 7 (female), 12 (male and NB), 101 (NB); 999 has no metadata: 1/4, 1/4, 1/2;
     # half of that and half of the background
-    target = trec_fair.targets(folder, "gender").to_frame().set_index(["qid", "group"])["weight"]
+    target = (
+        trec_fair.targets(folder, "gender", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    )
     assert target["9", "female"] == pytest.approx(0.5 / 4 + 0.495 / 2)
     assert target["9", "male"] == pytest.approx(0.5 / 4 + 0.495 / 2)
     assert target["9", "NB"] == pytest.approx(0.5 / 2 + 0.01 / 2)
     assert target["4"].to_dict() == {"@UNKNOWN": 1.0}
     # topic 4, regions: page 30 is 2/3 Oceania, 1/3 Caribbean, page 55 unknown
     world = background("trec-2022-world-population")
-    region = trec_fair.targets(folder, "sub-geo").to_frame().set_index(["qid", "group"])["weight"]
+    region = (
+        trec_fair.targets(folder, "sub-geo", task=1)
+        .to_frame()
+        .set_index(["qid", "group"])["weight"]
+    )
     assert region["4", "@UNKNOWN"] == pytest.approx(0.5)
     assert region["4", "Oceania"] == pytest.approx(0.5 / 3 + 0.25 * world["Oceania"])
     assert region["4", "Eastern Asia"] == pytest.approx(0.25 * world["Eastern Asia"])
     # no background: the relevant pages as they are
-    occupation = trec_fair.targets(folder, "occ").to_frame().set_index(["qid", "group"])["weight"]
+    occupation = (
+        trec_fair.targets(folder, "occ", task=1).to_frame().set_index(["qid", "group"])["weight"]
+    )
     assert occupation["9"].to_dict() == pytest.approx(
         {"@UNKNOWN": 1 / 3, "writer": 0.5, "artist": 1 / 6}
     )
@@ -161,7 +169,7 @@ def test_joint_targets_are_those_of_the_crossed_groups(folder):
         reduce(mul, [trec_fair.groups(dataset, n) for n in names]),
         background={"gender": background("trec-2022-gender"), "sub-geo": world},
     )
-    assert trec_fair.targets(dataset, *names) == expected
+    assert trec_fair.targets(dataset, *names, task=1) == expected
 
 
 def dataset_qrels(dataset):
@@ -172,11 +180,12 @@ def dataset_qrels(dataset):
 
 
 def test_targets_ask_for_what_they_need(folder):
-    assert trec_fair.targets(folder, "gender", split="eval") == trec_fair.targets(folder, "gender")
+    train = trec_fair.targets(folder, "gender", task=1)
+    assert trec_fair.targets(folder, "gender", task=1, split="eval") == train
     with pytest.raises(ParameterError, match="1.*2"):
         trec_fair.targets(folder, "gender", task=3)
     with pytest.raises(ParameterError):
-        trec_fair.targets(trec_fair.from_folder(folder), "gender", split="eval")
+        trec_fair.targets(trec_fair.from_folder(folder), "gender", task=1, split="eval")
     with pytest.raises(NotFoundError):
         trec_fair.groups(folder, "geography")
     with pytest.raises(ParameterError):
@@ -356,7 +365,7 @@ def test_an_oracle_run_is_ideal(tmp_path):
     topics = {1: ("a", ["a"], list(range(50))), 2: ("b", ["b"], list(range(35)))}
     data.write(folder / "train_topics_meta.jsonl", data.columns(topics))
     groups = trec_fair.groups(folder, "gender")
-    target = trec_fair.targets(folder, "gender")
+    target = trec_fair.targets(folder, "gender", task=1)
     qrels = dataset_qrels(trec_fair.from_folder(folder))
     fair = trec_fair.oracle_run(folder, 20, groups, target)
     plain = trec_fair.oracle_run(folder, 20)

@@ -33,7 +33,6 @@ PLAIN = {
     "no sample": run(qid=["q", "q", "r"], docno=list("aba"), rank=[0, 1, 0]),
     "no rank": run(qid=["q", "q", "r"], docno=list("aba"), score=[2.0, 1, 5]),
     "one sample, its document twice": run(qid=["q", "q"], docno=["a", "a"], sample=[0, 0]),
-    "no value for sample": run(qid=["q", "q"], docno=["a", "b"], sample=[np.nan, np.nan]),
     "empty": run(qid=[], docno=[], score=[]),
     "empty with sample": run(qid=[], docno=[], sample=[]),
 }

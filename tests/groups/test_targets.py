@@ -50,9 +50,9 @@ def test_packaged_backgrounds():
 
 
 def test_uniform():
-    assert dense(Target.uniform(GENDER)).tolist() == [[1 / 3] * 3]
-    assert dense(Target.uniform(GENDER, unknown=False)).tolist() == [[0, 0.5, 0.5]]
-    crossed = Target.uniform(GENDER * REGION, unknown=False)
+    assert dense(Target.uniform(GENDER)).tolist() == [[0, 0.5, 0.5]]
+    assert dense(Target.uniform(GENDER, unknown=True)).tolist() == [[1 / 3] * 3]
+    crossed = Target.uniform(GENDER * REGION)
     assert dense(crossed, ["a", "b"]).tolist() == [[0, 0, 0.25, 0.25, 0.25, 0.25]] * 2
 
 

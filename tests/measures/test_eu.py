@@ -35,6 +35,7 @@ RUN = answers(
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
 def test_mean_over_samples_by_hand():
     # q1: right in samples 0 and 2 of three; q2: right in its only sample
     assert values(EU(utility="accuracy"), QRELS, RUN) == {"q1": pytest.approx(2 / 3), "q2": 1}
@@ -92,6 +93,7 @@ def test_bad_input():
         calc_aggregate([EU], QRELS, RUN)
 
 
+@pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
 def test_labels_of_documents_are_not_needed():
     gold = QRELS[["query_id", "gold_answer"]].drop_duplicates()
     assert FairEvaluator([EU("accuracy")], gold).calc_aggregate(RUN) == pytest.approx(

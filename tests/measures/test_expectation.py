@@ -42,6 +42,7 @@ def test_rank_decides_where_scores_tie():
     assert values(E(RR), QRELS, run)["q"] == 0.5
 
 
+@pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
 def test_unequal_numbers_of_samples():
     # q has two samples (1, 1/2), q2 one (1)
     run = pd.concat([run_of([["a", "b"], ["b", "a"]]), run_of([["a"]], "q2")])
@@ -92,6 +93,7 @@ def test_compat_gets_scores_that_say_retrieved():
         assert calc_aggregate([E(Compat)], qrels, samples)[E(Compat)] == pytest.approx(wanted)
 
 
+@pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
 def test_a_sum_over_queries_stays_a_sum():
     # q: two samples of 2 and 1 documents, 1.5; q2: one of 1
     run = pd.concat([run_of([["a", "b"], ["b"]]), run_of([["a"]], "q2")])

@@ -56,7 +56,7 @@ def test_names_of_targets(tmp_path):
     Target.uniform(groups).write(tmp_path / "mine.tsv")
     targets = {
         "uniform": Target.uniform(groups),
-        "uniform-known": Target.uniform(groups, unknown=False),
+        "uniform+unknown": Target.uniform(groups, unknown=True),
         "population": Target.population({"x": 1, "y": 3}, groups),
         "relevance": Target.from_qrels(
             pd.DataFrame({"qid": "q", "docno": ["a"], "label": [1]}), groups

@@ -36,6 +36,10 @@ class TestFairSampler(TransformerContract):
     def others(self):
         return [FairSampler(alpha=2, n_samples=5), FairSampler(), FairSampler(seed=1)]
 
+    def other_values(self):
+        refused = {"target_disparity": 0.5, "max_relevance_loss": 0.1, "relevance": "scores"}
+        return {"method": "stratified", **refused}
+
 
 class TestFairSamplerOnTies(TestFairSampler):
     def inp(self):
@@ -62,6 +66,20 @@ class TestCalibratedFairSampler(TransformerContract):
             FairSampler(max_relevance_loss=0.1, relevance=toy_qrels(), n_samples=5, cutoff=2),
         ]
 
+    def other_values(self):
+        return {"method": "stratified", "alpha": 2, "target_disparity": 0.5}
+
+
+# q4 has a single document, so that its disparity is 1
+@pytest.mark.filterwarnings("ignore:FairSampler. target_disparity=0.9:fairtk.errors.DataWarning")
+class TestFairSamplerToDisparity(TransformerContract):
+    def make(self):
+        return FairSampler(target_disparity=0.9, n_samples=5, cutoff=2)
+
+    def other_values(self):
+        refused = {"alpha": 2, "max_relevance_loss": 0.1, "relevance": "scores"}
+        return {"method": "stratified", **refused}
+
 
 class TestPlackettLuceExposure(TransformerContract):
     def make(self):
@@ -80,6 +98,9 @@ class TestOracleExposure(TransformerContract):
 
     def others(self):
         return [OracleExposure(toy_qrels()), OracleExposure(toy_qrels().head(2), cutoff=2)]
+
+    def other_values(self):
+        return {"browsing": "RBP(p=0.8)"}
 
 
 class TestFixedExposure(TransformerContract):
@@ -114,7 +135,7 @@ class TestPerSampleJointly(TestPerSample):
         return PerSample(BM25Scorer(), joint=True)
 
     def others(self):
-        return [PerSample(BM25Scorer())]
+        return [PerSample(BM25Scorer()), PerSample(BM25Scorer(b=0.1), joint=True)]
 
 
 class TestPerSampleOnPlainRuns(TestPerSample):
@@ -168,6 +189,9 @@ class TestGenerator(TransformerContract):
     def others(self):
         return [Generator(Shouting(4), cutoff=2), Generator(Shouting(), cutoff=3)]
 
+    def other_values(self):
+        return {"prompt": "lamp-2"}
+
 
 class TestGeneratorOnSamples(TestGenerator):
     def inp(self):
@@ -196,6 +220,10 @@ class TestFlanT5(TransformerContract):
 
     def others(self):
         return [FlanT5(model=demo.model_folder(), prompt="lamp-2"), FlanT5()]
+
+    def other_values(self):
+        strings = {"device": "cpu", "dtype": "bfloat16", "revision": "main"}
+        return {"model": "./missing", "prompt": "lamp-2", **strings}
 
     def inp(self):
         return toy_run().iloc[[0, 6, 7]]  # two queries

@@ -104,7 +104,7 @@ def test_register_and_unregister():
     known = plugins.register(plugin, "fairtk-toy", "3.1")
     try:
         assert known in plugins.loaded_plugins()
-        assert (known.name, known.version, known.module) == ("fairtk-toy", "3.1", "Generous")
+        assert (known.name, known.version, known.module) == ("fairtk-toy", "3.1", __name__)
         assert str(known) == "fairtk-toy 3.1"
         assert sorted(known.hooks) == sorted(n for n in dir(Generous) if n.startswith("fairtk_"))
         assert known.gave == {

@@ -98,7 +98,7 @@ def test_draws_are_of_whole_queries():
     """Queries that all have the same points leave no spread, however many points there are."""
     x, y = np.tile([0.1, 0.5, 0.9], (9, 1)), np.tile([0.3, 0.2, 0.8], (9, 1))
     for found in curve_values(x, y, resamples=50).values():
-        assert found.low == pytest.approx(found.value) and found.high == pytest.approx(found.value)
+        assert np.isnan([found.low, found.high]).all() and "equal values" in found.note
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 4))

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import t
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.statistics import mean_intervals
+from fairtk.report.statistics import EQUAL_VALUES, TOO_FEW
+from fairtk.statistics import mean_intervals, no_interval
 
 TABLE = np.random.default_rng(3).normal(size=(3, 12))
 
@@ -37,14 +38,15 @@ def test_undefined_values_are_left_out():
 def test_too_little_to_say():
     for row in ([1.0], [], [np.nan, np.nan], [1.0, np.nan]):
         low, high = mean_intervals([row])
-        assert np.isnan([*low, *high]).all()
+        assert np.isnan([*low, *high]).all() and no_interval(row) == TOO_FEW
+    assert no_interval([1.0, 2.0]) == ""
     assert mean_intervals(np.empty((0, 4)))[0].shape == (0,)
 
 
 @pytest.mark.parametrize("value", [2.0, 0.1, 1 / 3, 1e9, 0.0])
 def test_equal_values(value):
     low, high = mean_intervals([[value] * 7])
-    assert low[0] == high[0] == pytest.approx(value, rel=1e-15)
+    assert np.isnan([*low, *high]).all() and no_interval([value] * 7) == EQUAL_VALUES
 
 
 def test_intervals_end_at_the_bounds_of_the_measure():

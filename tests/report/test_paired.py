@@ -32,7 +32,7 @@ def test_wilcoxon_ranks_are_those_of_exact_differences():
     # 0.3 - 0.1 and 0.5 - 0.3 differ in their last bit only: they share a rank
     x, y = [0.3, 0.5, 0.1, 0.9, 0.4], [0.1, 0.3, 0.4, 0.2, 0.35]
     assert 0.3 - 0.1 != 0.5 - 0.3
-    tied = stats.wilcoxon([20, 20, -30, 70, 5], correction=False, method="asymptotic")
+    tied = stats.wilcoxon([20, 20, -30, 70, 5], correction=True, method="asymptotic")
     assert paired_test(x, y, "wilcoxon").p == pytest.approx(tied.pvalue)
 
 
@@ -161,7 +161,7 @@ def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
     assume(len(set(d[d != 0])) > 1)
     nonzero = d[d != 0]
     exact = len(set(np.abs(nonzero))) == len(nonzero) and len(nonzero) <= 50
-    theirs = stats.wilcoxon(nonzero, correction=False, method="exact" if exact else "asymptotic")
+    theirs = stats.wilcoxon(nonzero, correction=True, method="exact" if exact else "asymptotic")
     assert paired_test(d, np.zeros(n), "wilcoxon").p == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
@@ -197,8 +197,6 @@ def test_undefined_pairs_are_left_out(test):
         ([1], [0.5], 1, 0.5, "only one pair is defined"),
         ([1, 2], [1, 2], 2, 0, "all differences are 0"),
         ([0.1 + 0.2, 0.5], [0.3, 0.5], 2, 0, "all differences are 0"),
-        ([1.1, 2.1, 3.1], [1, 2, 3], 3, 0.1, "all pairs differ by the same amount"),
-        ([1e6 + 0.1, 1e6 + 0.2], [0.1, 0.2], 2, 1e6, "all pairs differ by the same amount"),
     ],
 )
 def test_nothing_to_test(test, x, y, n, difference, note):

@@ -123,6 +123,18 @@ class TestContract(TransformerContract):
             fair_qr(KeywordRefiner({"f": ["her"], "m": ["he"]})),
         ]
 
+    def other_values(self):
+        groups = GROUPS.to_frame()
+        groups["group"] = groups["group"].map({"f": "m", "m": "f"})
+        labels = pd.DataFrame({"qid": ["1", "2"], "docno": ["s0", "c5"], "label": [1, 1]})
+        return {
+            "retriever": Search(DOCS[:9]),
+            "groups": Groups.from_frame(groups, name="gender"),
+            "target": Target.population({"f": 0.2, "m": 0.8}, GROUPS),
+            **{"choose": "ratio", "divergence": "js", "rerank": "exposure", "qrels": labels},
+            **{"browsing": "RBP(p=0.8)", "unlabeled": "unknown", "failed": "keep"},
+        }
+
     def inp(self):
         return topics(n=[1, 2])
 

@@ -274,6 +274,9 @@ class TestContrieverScorer(ScorerContract):
             self.scorer(),
         ]
 
+    def other_values(self):
+        return {"model": "./missing", "device": "cpu", "revision": "main"}
+
     def inp(self):
         return toy_run()
 

@@ -73,9 +73,9 @@ class LampDocstore(Docstore):  # type: ignore[misc]
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[Any]:
         """Yield the existing documents, query by query."""
-        id_set = set(doc_ids)
+        id_set = dict.fromkeys(doc_ids)  # in order
         questions = self._file.questions()
-        qids = dict.fromkeys(docno.partition("/")[0] for docno in doc_ids)
+        qids = dict.fromkeys(docno.partition("/")[0] for docno in id_set)
         profiles = self._file.profiles(qid for qid in qids if qid in questions)
         return chain.from_iterable([d for d in docs if d.doc_id in id_set] for docs in profiles)
 

@@ -6,7 +6,7 @@ URLs, or from a local folder with the official files:
     from fairtk.datasets import trec_fair
     dataset = trec_fair.from_folder("my/folder", split="eval")
     gender = trec_fair.groups(dataset, "gender")
-    measure = AWRF(groups=gender, target=trec_fair.targets(dataset, "gender")) @ 500
+    measure = AWRF(groups=gender, target=trec_fair.targets(dataset, "gender", task=1)) @ 500
 
 Ekstrand, McDonald, Raj, Johnson: Overview of the TREC 2022 Fair Ranking Track. TREC 2022.
 """

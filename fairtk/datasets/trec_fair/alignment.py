@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 from operator import mul
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,10 +42,10 @@ from fairtk.datasets.trec_fair.metadata import (
 from fairtk.datasets.trec_fair.topics import qrels_of
 from fairtk.errors import FormatError, InputError, ParameterError, format_list, warn
 from fairtk.exposure import TREC
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, Qrels
 from fairtk.frames.ids import as_strings
 from fairtk.groups import Groups, Target, background
-from fairtk.groups.distances import LevelSpace, js_parts
+from fairtk.groups.distances import OFFICIAL_TARGETS, LevelSpace, js_parts
 from fairtk.groups.groups import rows_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
@@ -78,7 +80,8 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
     and ``langs``, an article without a value has no row.
 
     Args:
-        source: a dataset id (``"trec-fair/2022/eval"``), a dataset, or a folder with the metadata.
+        source: a dataset id (``"trec-fair/2022/eval"``), a dataset, a folder with the metadata, or
+            the metadata file.
         names: one dimension, or several to cross in this order; all eight by default.
         assessed: whether to use the file with assessed quality; `None` for the existing file.
 
@@ -107,7 +110,7 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
 def targets(
     source: Any,
     *names: str,
-    task: int = 1,
+    task: int | None = None,
     split: str | None = None,
     assessed: bool | None = None,
 ) -> Target:
@@ -120,27 +123,50 @@ def targets(
     Args:
         source: a dataset id, a dataset, or a folder with topics and metadata.
         names: one dimension, or several for the joint target; all eight by default.
-        task: 1 (coordinators) or 2 (editors).
+        task: 1 (coordinators; one ranking per topic, measured by nDCG x AWRF) or 2 (editors; many
+            rankings per topic, measured by EE-L). Required, because the targets differ.
         split: the topics of a folder: ``"train"`` (the default) or ``"eval"``.
         assessed: see `groups`.
 
     Raises:
-        ParameterError: the task is unknown, or `split` is given for a dataset.
+        ParameterError: the task is missing or unknown, or `split` is given for a dataset.
         NotFoundError: a dimension is unknown.
         FormatError: see `groups`.
     """
-    if task not in (1, 2):
-        raise ParameterError(f"task must be 1 or 2, got {task!r}")
+    if task is None or isinstance(task, bool) or task not in OFFICIAL_TARGETS.values():
+        problem = "is required" if task is None else f"must be 1 or 2, got {task!r}"
+        raise ParameterError(
+            f"targets: task {problem}; write task=1 (coordinators, measured by nDCG_AWRF) or "
+            "task=2 (editors, measured by EE_L)"
+        )
     labels, files = qrels(source, split, "targets")
     attributes = groups(source, *names, assessed=assessed)
+    return official_target(labels, attributes, _metadata(files, assessed), task)
+
+
+def official_target(
+    labels: pd.DataFrame | Qrels, attributes: Groups, metadata: Path, task: int
+) -> Target:
+    """Return the official target of a task.
+
+    Args:
+        labels: the relevant articles of each topic.
+        attributes: the groups of the articles, from the metadata.
+        metadata: the metadata file, which has the work needed (Task 2).
+        task: 1 or 2.
+    """
+    labeled = labels if isinstance(labels, Qrels) else Qrels(labels, "targets")
     shares: Any = backgrounds(attributes.space.names)
     if not attributes.space.crossed:
         shares = shares.get(attributes.name)
     if task == 1:
-        return Target.from_qrels(labels, attributes, background=shares or None)
-    pages = load_pages(_metadata(files, assessed), ())
-    work = _work(pages, pd.Index(pages.ids), labels[DOCNO].unique())
-    return Target.from_work_needed(labels, attributes, work, background=shares or None)
+        target = Target.from_qrels(labeled, attributes, background=shares or None)
+    else:
+        pages = load_pages(metadata, ())
+        work = _work(pages, pd.Index(pages.ids), labeled.docnos)
+        target = Target.from_work_needed(labeled, attributes, work, background=shares or None)
+    name = next(name for name, number in OFFICIAL_TARGETS.items() if number == task)
+    return replace(target, name=name)
 
 
 def work_needed(
@@ -158,7 +184,11 @@ def work_needed(
     """
     pages = load_pages(_metadata(files_of(source, "work_needed"), assessed), ())
     documents = pd.Index(pages.ids)
-    return _work(pages, documents, as_strings(documents) if docnos is None else list(docnos))
+    return _work(
+        pages,
+        documents,
+        as_strings(documents) if docnos is None else checks.listed("docnos", docnos),
+    )
 
 
 def _work(pages: Pages, documents: pd.Index, docnos: Any) -> pd.Series:
@@ -291,9 +321,10 @@ def oracle_run(
 
 def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff: int) -> IntArray:
     """Return the greedy order of a topic's articles."""
-    aim = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
+    fitted = target.for_groups(groups)
+    aim = fitted.for_qids([qid]).expanded().dense()[0]
     memberships = groups.memberships(docnos)
-    member = memberships.dense()
+    member = fitted.drop_unknown(memberships, [qid] * len(docnos)).dense()
     # articles with equal groups are interchangeable, so only distinct ones are compared
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
@@ -352,7 +383,8 @@ def targets_2021(source: Any) -> Target:
         raise InputError(f"targets_2021: {source!r} has no topics: use {PREFIX}/train or /eval")
     # the track drops duplicate pairs, which a few topics have
     qrels = dataset_qrels(dataset).drop_duplicates([QID, DOCNO])
-    return Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
+    target = Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
+    return replace(target, name="trec-2021-task-1")
 
 
 def is_2021(dataset: Any) -> bool:

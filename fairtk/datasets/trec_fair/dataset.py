@@ -133,6 +133,24 @@ class FolderFiles:
         return None
 
 
+class MetadataFile:
+    """A metadata file, without the other files."""
+
+    count_hint: int | None = None
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).expanduser().resolve()
+
+    def path(self, part: Part) -> Path:
+        """Return the path of the file; raise a `FormatError` for other files."""
+        if part not in ("metadata", "assessed"):
+            raise FormatError(
+                f"expected a folder that also has {NAMES[part]} ({HOLDS[part]}), got a file",
+                self._path,
+            )
+        return self._path
+
+
 class OfficialFiles:
     """Files in ir_datasets' data folder, downloaded if absent."""
 
@@ -147,7 +165,7 @@ class OfficialFiles:
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
 
 
-Files = FolderFiles | OfficialFiles
+Files = FolderFiles | MetadataFile | OfficialFiles
 
 
 def check_lines(path: Path) -> None:
@@ -513,6 +531,8 @@ def from_folder(
 def files_of(source: Any, where: str) -> Files:
     """Return the files of a dataset id, a dataset of fairtk or PyTerrier, or a folder."""
     if is_folder(source):
+        if Path(source).expanduser().is_file():
+            return MetadataFile(source)
         if isinstance(source, str) and not Path(source).expanduser().is_dir():
             raise InputError(f"{where}: {source}: no such dataset or folder")
         return FolderFiles(source)

@@ -292,6 +292,17 @@ def _start(sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return start.astype(np.int32) if start[-1] < 1 << 31 else start
 
 
+def is_metadata(path: Path) -> bool:
+    """Return whether a file has the track's metadata: JSON lines with pages and dimensions."""
+    with open_bytes(path, JSON_ENTRY) as stream:
+        first = stream.readline().removeprefix(b"\xef\xbb\xbf")
+    if not first.lstrip().startswith(b"{"):
+        return False
+    record = parse_json(decode_line(first, path, 1), path, 1)
+    keys = {WORK, *(dimension.key for dimension in DIMENSIONS.values())}
+    return isinstance(record, dict) and _PAGE in record and not keys.isdisjoint(record)
+
+
 _NOTE = b"fairtk"
 _VERSION = 2
 _PAGE = "page_id"

@@ -14,6 +14,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm import tqdm
 
+from fairtk import checks
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -303,10 +304,14 @@ class QueryRefiner(FairTransformer):
                 f"QueryRefiner: group must be a name, a mapping from qid to name, or None for the "
                 f"column {GROUP!r}, got {group!r}"
             )
+        if temperature is not None:
+            checks.number("temperature", temperature, "QueryRefiner")
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
         self.group = group
         self.prompt = as_refinement_prompt(prompt, "QueryRefiner")
+        if not isinstance(attribute, str):
+            raise ParameterError(f"QueryRefiner: attribute must be a string, got {attribute!r}")
         self.attribute = attribute
         self.temperature = temperature
 

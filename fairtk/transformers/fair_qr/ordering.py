@@ -130,10 +130,11 @@ class Meter:
         attended = np.flatnonzero(weight)
         shape = (len(qids), len(top))
         documents = attention_matrix(query[attended], attended, weight[attended], shape)
-        unsplit = group_exposure(documents, memberships)
+        unsplit = self.target.drop_unknown(group_exposure(documents, memberships), qids)
         exposure = unsplit
         if self.split:
             exposure = group_exposure(documents, _split(memberships))
+            exposure = self.target.drop_unknown(exposure, qids)
         exposure = exposure.normalized()
         target = self.target.for_qids(qids)
         share = exposure.dense()
@@ -221,6 +222,7 @@ def rank_by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: flo
     attention = meter.browsing.weights(np.arange(meter.depth, dtype=np.int64))
     memberships = meter.groups.memberships(pool[DOCNO].to_numpy(dtype=object), meter.unlabeled)
     query, qids = pd.factorize(pool[QID])
+    memberships = meter.target.drop_unknown(memberships, qids[query])
     target = meter.target.for_qids(qids).expanded().normalized()
     start = np.append(np.flatnonzero(np.diff(query, prepend=-1)), len(pool))
     score = pool[SCORE].to_numpy(dtype=np.float64)

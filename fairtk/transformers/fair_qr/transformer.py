@@ -447,7 +447,7 @@ class FairQR(FairTransformer):
     """
 
     identity_name = "fairtk.FairQR"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),
@@ -500,6 +500,8 @@ class FairQR(FairTransformer):
                 f"{where}: expected at most {_MOST_GROUPS} groups, got {groups.space.size} in "
                 f"{groups.name!r}; cross fewer attributes"
             )
+        if temperature is not None:
+            checks.number("temperature", temperature, where)
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
         self.depth = checks.integer("depth", depth, where)
@@ -530,7 +532,7 @@ class FairQR(FairTransformer):
         self.unlabeled = checks.choice(
             "unlabeled", unlabeled, ("drop", "unknown", "uniform"), where
         )
-        self.split = bool(split)
+        self.split = checks.boolean("split", split, where)
         self.failed = checks.choice("failed", failed, ("missing", "keep"), where)
         self.retries = checks.integer("retries", retries, where, least=0)
         reranked = bool(self.rerank) and (reranker is None or qrels is not None)
@@ -547,7 +549,7 @@ class FairQR(FairTransformer):
                 "FairQR: pool='union' and the retriever's scores give the ranking of the original "
                 "query; use pool='last' or 'refined', or another reranker",
                 DataWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     def settings(self) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ class Features(FairTransformer):
     identity_name = "fairtk_baselines.Features"
     output_version = 1
     SETTINGS = ("encoder", "columns")
+    LOADED: ClassVar[Mapping[str, Collection[str]]] = {"encoder": ("encoder",)}
 
     def __init__(
         self,

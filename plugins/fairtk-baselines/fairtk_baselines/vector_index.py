@@ -283,6 +283,9 @@ class Docnos:
     def __len__(self) -> int:
         return len(self._ends)
 
+    def __bool__(self) -> bool:
+        return True  # also without documents
+
     def __iter__(self) -> Iterator[str]:
         return (self._one(i) for i in range(len(self)))
 

@@ -10,10 +10,11 @@ import shutil
 import tempfile
 import warnings
 import weakref
+from collections.abc import Mapping
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -169,6 +170,12 @@ class VectorSearch(FairTransformer):
     identity_name = "fairtk_baselines.VectorSearch"
     output_version = 1
     SETTINGS = ("encoder", "collection", "num_results", "seed")
+    LOADED: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "encoder": ("encoder",),
+        "collection": ("collection", "documents", "folder"),
+        "_place": ("folder",),
+        "_opened": ("encoder", "documents", "folder", "collection", "seed"),
+    }
 
     def __init__(
         self,

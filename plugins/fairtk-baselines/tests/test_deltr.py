@@ -31,8 +31,21 @@ def toy_fitted(**settings):
 
 
 class TestContract(TransformerContract):
+    fitted = ("model",)
+
     def make(self):
         return toy_fitted()
+
+    def other_values(self):
+        from fairtk import Groups
+
+        refused = {"gradient": "published"}  # requires optimizer="gd"
+        return {
+            **{"groups": Groups.from_frame(toy_groups()[1:]), "protected": "sea"},
+            **{"groups_apart": "each", "unknown": "unprotected", "labels": "share"},
+            **{"normalize_by": "all", "average": "documents", "standardize": "global"},
+            **{"optimizer": "gd", **refused},
+        }
 
     def others(self):
         return [

@@ -56,6 +56,28 @@ class TestContract(TransformerContract):
             DLF(self.small.groups, self.small.target, browsing="RBP(p=0.8)"),
         ]
 
+    def other_values(self):
+        more = make_collection(n_queries=4, n_docs=10, dimension=8, seed=3)
+        refused = {"groups": [more.groups] * 2}
+        return {
+            **{
+                "target": Target.uniform(self.small.groups),
+                "hidden": (3,),
+                "fairness_hidden": (3,),
+            },
+            **{"inputs": ("document",), "fairness_inputs": ("product",), "relevance_loss": "bce"},
+            **{"exposure": "top-one", "browsing": "DCG", "train_on": "blend", "divergence": "js"},
+            **{"unlabeled": "unknown", "unknown": "drop", "normalize": "z-score"},
+            **{"drop": ("query_vec",), **refused},
+        }
+
+    def new(self, **settings):
+        """The models do not depend on the settings of ranking, so they stay."""
+        made = super().new(**settings)
+        if settings.keys() <= {"weight", "fuse_bm25", "normalize", "components", "drop"}:
+            made.fit(self.small.run, self.small.qrels)
+        return made
+
     def inp(self):
         return self.small.run[self.small.run["qid"].isin(["q00", "q01", "q02"])].copy()
 

@@ -70,6 +70,9 @@ class TestBinomialContract(TransformerContract):
             FAStarIR(TOYS, {"house": 0.5}, test="multinomial", **named),
         ]
 
+    def other_values(self):
+        return {"groups": Groups.from_frame(toy_groups()[1:]), "test": "multinomial"}
+
     def test_it_does_something(self):
         out = self.make().transform(self.inp())
         assert out[out["qid"] == "q2"]["docno"].tolist()[:3] == ["d2", "d6", "d4"]
@@ -80,11 +83,21 @@ class TestMultinomialContract(TransformerContract):
         shares = {"house": 0.3, "sea": 0.2}
         return FAStarIR(TOYS, shares, cutoff=4, alpha=0.3, test="multinomial", adjust="below")
 
+    def other_values(self):
+        groups = Groups.from_frame(toy_groups()[1:])
+        refused = {"protected": "house"}
+        return {"groups": groups, "p": {"sea": 0.5}, "test": "binomial", "adjust": "none"} | refused
+
 
 class TestTargetContract(TransformerContract):
     def make(self):
         target = Target.population({"house": 0.4, "sea": 0.3, "land": 0.3}, TOYS)
         return FAStarIR(TOYS, target, cutoff=4, alpha=0.2)
+
+    def other_values(self):
+        groups = Groups.from_frame(toy_groups()[1:])
+        texts = {"protected": "house", "test": "multinomial", "adjust": "none"}
+        return {"groups": groups, "p": 0.5, **texts}
 
     def test_it_does_something(self):
         moved = self.make().transform(toy_run())["docno"].tolist()

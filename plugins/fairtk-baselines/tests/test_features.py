@@ -45,6 +45,9 @@ class TestFeaturesWithEncoder(TransformerContract):
     def make(self):
         return Features(encoders.get("lsa", toy_documents()), columns=["rank"])
 
+    def other_values(self):
+        return {"encoder": None, "columns": ()}
+
 
 def test_by_hand():
     # n = 2; "fox" is in one text: idf = ln(3/2) + 1 = 1.405465; "den" in both: ln(3/3) + 1 = 1.

@@ -40,6 +40,9 @@ class TestVectors(TransformerContract):
     def make(self):
         return MMR(0.4, vectors="doc_vec")
 
+    def other_values(self):
+        return {"normalize": "none", "vectors": "auto"}
+
     def inp(self):
         rng = np.random.default_rng(8)
         frame = toy_run()

@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,13 +62,26 @@ class TestLsa(TransformerContract):
             VectorSearch(encoders.get("lsa", toys, dimensions=2), toys),
         ]
 
+    def other_values(self):
+        toys = toy_documents()
+        return {
+            **{"encoder": encoders.get("lsa", toys), "documents": toys[1:]},
+            **{"folder": tempfile.mkdtemp(), "search": "torch", "collection": "toys"},
+        }
+
     def inp(self):
         return toy_topics()
 
 
-class TestTorch(TransformerContract):
+class TestTorch(TestLsa):
     def make(self):
         return VectorSearch(documents=toy_documents(), search="torch", verbose=False)
+
+    def others(self):
+        return []
+
+    def other_values(self):
+        return super().other_values() | {"search": "numpy"}
 
     def inp(self):
         return toy_topics()

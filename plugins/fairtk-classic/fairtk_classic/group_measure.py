@@ -104,6 +104,19 @@ class GroupMeasure(FairMeasure):
         """Return `shares` of the run's documents, computed once for all measures."""
         return judged.derived(_shares_of_run, _Levels(self.groups, self["unlabeled"], self))
 
+    def shares_of_rows(self, judged: LabeledRun) -> FloatArray:
+        """Return `shares` of the documents of each sorted row of the run; (n_rows, n_levels).
+
+        With a target, documents of unknown group are left out of queries whose target gives the
+        unknown level no share.
+        """
+        ranked = judged.run
+        if self.params.get("target") is None or self["unlabeled"] != "group":
+            return self.shares_of_run(judged)[ranked.doc]
+        target: Target = self["target"].for_groups(self.groups)
+        memberships = self.groups.memberships(ranked.docnos, "unknown").take(ranked.doc)
+        return target.drop_unknown(memberships, ranked.qids[ranked.query]).dense()
+
     def target_shares(self, judged: LabeledRun) -> FloatArray:
         """Return the target share of each compared level, or NaN; shape (n_queries, n_levels)."""
         if "target" not in self.params:
@@ -229,7 +242,7 @@ def make_listing(measure: GroupMeasure, judged: LabeledRun) -> Listing:
     The cutoff comes first: ``@10`` reads the first 10 ranks, labeled or not.
     """
     ranked, cutoff = judged.run, measure["cutoff"]
-    share = measure.shares_of_run(judged)[ranked.doc]
+    share = measure.shares_of_rows(judged)
     has_group = share.sum(axis=1) > 0
     if cutoff is not None:
         has_group &= ranked.position < cutoff

@@ -31,7 +31,6 @@ from fairtk_classic.group_measure import (
 
 if TYPE_CHECKING:
     from fairtk.measures import LabeledRun
-    from fairtk_classic.group_measure import Reasons, Scored
 
 
 TRACE = 1e-9
@@ -288,6 +287,7 @@ rRD = NormalizedRatioDifference()  # noqa: N816 - the paper's name
 
 SHARE = Param(
     (int, float),
+    default=None,
     desc="the minimum share p of protected documents; default: that of the target, or else of all "
     "documents with groups",
     check=checks.open_interval,

@@ -29,6 +29,8 @@ from fairtk_baselines.deltr.training import (
 from fairtk_baselines.levels import checked_groups
 from fairtk_baselines.vectors import feature_matrix, strictly_falling
 
+__all__ = ["DELTR"]
+
 PUBLISHED: Mapping[str, Any] = MappingProxyType(
     {
         "unknown": "unprotected",

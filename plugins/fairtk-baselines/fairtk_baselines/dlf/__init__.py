@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -31,9 +31,17 @@ from fairtk_baselines.dlf.models import (
 from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
 from fairtk_baselines.vectors import NORMALIZATIONS, fused, normalized, ranked
 
+__all__ = ["DLF"]
+
 NAME = "DLF"
 RELEVANCE = "dlf_relevance"
 FAIRNESS = "dlf_fairness"
+
+
+class SavedKeys(tuple[str, ...]):
+    """The groups or targets of a saved DLF, which knows only their names and digests."""
+
+    __slots__ = ()
 
 
 class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
@@ -68,6 +76,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("groups", "target", "weight", "fuse_bm25", "unlabeled", "unknown", "normalize"),
         *("components", "drop"),
+    )
+    LOADED: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(
+        ("_models", "_history"), ("groups", "target", "unlabeled", "unknown", *Recipe.names())
     )
 
     def __init__(
@@ -106,17 +117,19 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         super().__init__()
         self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED_POLICIES, NAME)
         self.unknown = checks.choice("unknown", unknown, UNKNOWN_POLICIES, NAME)
-        self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
-        self.groups = tuple(aim.groups.key for aim in self.aims)
-        self.target = tuple(aim.target.key for aim in self.aims)
+        self.aims: tuple[Aim, ...] = ()
+        if isinstance(groups, SavedKeys) and isinstance(target, SavedKeys):
+            keys = [tuple(groups), tuple(target)]
+        else:
+            self.aims = checked_aims(groups, target, unlabeled, unknown)
+            keys = [
+                tuple(aim.groups.key for aim in self.aims),
+                tuple(aim.target.key for aim in self.aims),
+            ]
+        self.groups, self.target = keys
         self.recipe = Recipe.checked(given)
-        self._set_ranking(weight, fuse_bm25, normalize, components, drop)
         self._models: Models | None = None
         self._history: pd.DataFrame | None = None
-
-    def _set_ranking(
-        self, weight: float, fuse_bm25: float, normalize: str, components: bool, drop: Sequence[str]
-    ) -> None:
         self.weight = checks.share("weight", weight, NAME)
         self.fuse_bm25 = checks.share("fuse_bm25", fuse_bm25, NAME)
         self.normalize = checks.choice("normalize", normalize, NORMALIZATIONS, NAME)
@@ -203,24 +216,16 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             FormatError: the model is missing or damaged.
         """
         record, arrays = FOLDER.read_arrays(folder, digest)
-        settings = record["settings"]
-        loaded = cls.__new__(cls)
-        FairTransformer.__init__(loaded)
         try:
-            loaded.aims = ()
-            loaded.groups = tuple(str(key) for key in settings["groups"])
-            loaded.target = tuple(str(key) for key in settings["target"])
-            loaded.unlabeled = checks.choice(
-                "unlabeled", settings["unlabeled"], UNLABELED_POLICIES, NAME
-            )
-            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN_POLICIES, NAME)
-            loaded.recipe = Recipe.checked(settings)
-            names = ("weight", "fuse_bm25", "normalize", "components", "drop")
-            loaded._set_ranking(**{name: settings[name] for name in names})
+            names = (*cls.SETTINGS, *Recipe.names())
+            settings = {name: record["settings"][name] for name in names}
+            keys = {
+                name: SavedKeys(str(key) for key in settings[name]) for name in ("groups", "target")
+            }
+            loaded = cls(**settings | keys)
             loaded._models = Models.from_arrays(loaded.recipe, record["dimension"], arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise FOLDER.broken(folder, error) from None
-        loaded._history = None
         return loaded
 
     @property
@@ -264,8 +269,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     def at_weight(self, weight: float, fuse_bm25: float | None = None) -> Self:
         """Return a copy with the same trained models and another weight."""
         other = copy.copy(self)
-        fuse = self.fuse_bm25 if fuse_bm25 is None else fuse_bm25
-        other._set_ranking(weight, fuse, self.normalize, self.components, self.drop)
+        other.weight = weight
+        if fuse_bm25 is not None:
+            other.fuse_bm25 = fuse_bm25
         return other
 
     def relevance_model(self) -> Self:

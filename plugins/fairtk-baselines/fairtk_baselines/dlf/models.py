@@ -55,13 +55,14 @@ class Aim:
     unlabeled: str
     unknown: str
 
-    def memberships(self, docnos: ObjectArray) -> FloatArray:
-        """Return the membership of each document in each group; shape (n, n_groups)."""
-        memberships = self.groups.memberships(docnos, self.unlabeled)
-        document = np.repeat(np.arange(len(docnos)), memberships.size)
-        table = np.zeros((len(docnos), self.groups.space.size))
-        table[document, memberships.level] = memberships.weight
-        return table * self._counted()
+    def memberships(self, run: Run) -> FloatArray:
+        """Return the memberships of the document of each row of a run; shape (n, n_groups).
+
+        Unknown levels without a share in the target of the query are left out.
+        """
+        memberships = self.groups.memberships(run.docnos, self.unlabeled).take(run.doc)
+        counted = self.target.drop_unknown(memberships, run.qids[run.query])
+        return np.asarray(counted.dense() * self._counted())
 
     def shares(self, qids: ObjectArray) -> FloatArray:
         """Return each query's target; shape (n, n_groups), 0 for a query without a target."""
@@ -323,7 +324,7 @@ def examples_of(
     membership, target, aimed = [], [], []
     for aim in aims:
         try:
-            table = aim.memberships(rankings.docnos)[rankings.doc]
+            table = aim.memberships(rankings)
         except InputError as error:  # names the setting of `Groups.memberships`
             raise InputError(f"{where}: {error}") from None
         target_shares = aim.shares(rankings.qids)

@@ -105,7 +105,9 @@ UNKNOWN = "-"
 
 LEVEL = 0.05
 """The corrected p-value below which a difference is marked."""
-INTERVALS = "95 % intervals over topics (Student's t)"
+INTERVALS = (
+    "95 % intervals over topics (Student's t; undefined if all differences of a system are equal)"
+)
 HIGHER, LOWER = "+", "-"
 """Marks of values that are significantly above or below BM25's."""
 
@@ -138,7 +140,8 @@ def comparison(results: QrResults) -> Table:
         f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
         f"{LOWER}: significantly above or below BM25, p < {LEVEL} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
-        f"Queries without a result have the worst value.{results.brackets_text}{_on_missing(table)}"
+        f"Queries without a result have the worst value.{results.brackets_text}"
+        f"{_on_missing(table)}{_untested(table)}"
     )
     return Table(["system", *heads], rows, caption)
 
@@ -307,6 +310,22 @@ def _mean(row: Any, measure: str) -> str:
 def _change(row: Any, measure: str) -> str:
     change, low, high = (row[f"{measure} change{end}"] for end in ("", " low", " high"))
     return f"{signed(change)} {interval(low, high)}"
+
+
+def _untested(table: pd.DataFrame) -> str:
+    """Return the sentence on differences without a t-test, for a caption."""
+    names = [
+        f"{row['attribute']}, {row['system']}: {measure}"
+        for _, row in table.iterrows()
+        for measure in MEASURES
+        if row[f"{measure} change"] != 0 and math.isnan(row[f"{measure} p"])
+    ]
+    if not names:
+        return ""
+    return (
+        f" Undefined t-tests: {'; '.join(names)} (all topics differ by the same amount, or fewer "
+        "than two have values; use the randomization test of `fairtk compare`)."
+    )
 
 
 def _on_missing(table: pd.DataFrame) -> str:
@@ -570,7 +589,7 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
 
 def _with_target_names(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the name of the target after ``attribute``, if it has that column."""
-    if "attribute" not in frame or frame.empty:
+    if "attribute" not in frame:
         return frame
     frame = frame.copy()
     column = list(frame.columns).index("attribute") + 1

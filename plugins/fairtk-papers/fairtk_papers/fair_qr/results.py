@@ -28,6 +28,7 @@ from fairtk_papers.fair_qr.values import (
     cost_row,
     drift_frame,
     drift_warning,
+    empty_ranking_warning,
     evaluate_per_query,
     iterations,
     measures,
@@ -256,8 +257,7 @@ class QrResults:
         )
         *frames, texts = self._evaluation
         per_query, table, variations = (
-            frame[frame["attribute"] == attribute].reset_index(drop=True) if len(frame) else frame
-            for frame in frames
+            frame[frame["attribute"] == attribute].reset_index(drop=True) for frame in frames
         )
         part._evaluation = per_query, table, variations, {attribute: texts[attribute]}
         return part
@@ -266,7 +266,8 @@ class QrResults:
         """Return the warnings for some attributes; see `warnings`."""
         systems = {c: s for c, s in self.systems.items() if c.attribute in attributes}
         texts = [text for system in systems.values() for text in system.warnings]
-        drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
+        texts.append(empty_ranking_warning(systems))
+        drift = self.drift.query("attribute in @attributes")
         texts.append(drift_warning(drift, same_answers(systems), self.settings.cutoff))
         texts += [text for name in attributes for text in self._evaluation[3][name]]
         return list(dict.fromkeys(filter(None, texts)))
@@ -365,7 +366,9 @@ class QrResults:
                     table = summary(rows, missing, None if is_varied else self.settings.correction)
                     tables[is_varied].append(_with_cell_names(table, cells))
             values.append(_with_cell_names(per_query, {cell.label: cell for cell in all_cells}))
-        frames = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
+        frames = [pd.concat(t, ignore_index=True) for t in tables if t]
+        if len(frames) == 1:  # no variations
+            frames.append(frames[0].iloc[:0].filter(regex="(?<! p)$"))
         # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
         names = list(dict.fromkeys(c.base for c in main))

@@ -40,8 +40,9 @@ from fairtk_papers.studies import (
     resolve_path,
 )
 
-UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
-TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
+UNIFORM, UNIFORM_WITH_UNKNOWN = "uniform", "uniform+unknown"
+RELEVANCE, WITH_POPULATION = "relevance", "relevance+population"
+TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM, UNIFORM_WITH_UNKNOWN)
 """The targets with a name; other strings are paths."""
 SHARES, GIVEN = "shares", "given"
 
@@ -106,9 +107,9 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
 
     Args:
         target: ``"relevance"`` (per topic, the groups' shares of the relevant documents),
-            ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
-            attributes by attribute, as if independent), a file for `fairtk.Target.read`, or a
-            `fairtk.Target`.
+            ``"uniform"`` (equal shares of the known levels), ``"uniform+unknown"`` (of all levels),
+            shares by level (for crossed attributes by attribute, as if independent), a file for
+            `fairtk.Target.read`, or a `fairtk.Target`.
         groups: the groups.
         name: the attribute, for messages.
         qrels: the labels.
@@ -120,8 +121,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
     """
     if isinstance(target, Target):
         return target.for_groups(groups)
-    if target == UNIFORM:
-        return Target.uniform(groups, unknown=False)
+    if target in (UNIFORM, UNIFORM_WITH_UNKNOWN):
+        return Target.uniform(groups, unknown=target == UNIFORM_WITH_UNKNOWN)
     if target == RELEVANCE:
         return Target.from_qrels(qrels, groups)
     if target == WITH_POPULATION:  # the default of attributes with a background
@@ -155,8 +156,12 @@ class Texts(FairTransformer):
 
     def __init__(self, dataset: Any) -> None:
         super().__init__()
-        self.dataset_id = str(dataset.dataset_id())
-        self._dataset = dataset
+        self.dataset = dataset
+
+    @property
+    def dataset_id(self) -> str:
+        """The id of the dataset."""
+        return str(self.dataset.dataset_id())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the input with the column ``text``.
@@ -168,7 +173,7 @@ class Texts(FairTransformer):
         self.check_inputs(inp, [DOCNO])
         docnos = inp[DOCNO].astype(str)
         distinct = list(dict.fromkeys(docnos))
-        store = self._dataset.docs_store() if distinct else None
+        store = self.dataset.docs_store() if distinct else None
         documents = store.get_many(distinct) if store is not None else {}
         missing = [docno for docno in distinct if docno not in documents]
         if missing:
@@ -286,10 +291,10 @@ def from_trec_fair(
     """Return the data of TREC Fair Ranking 2022 or 2021.
 
     The default target of a dimension with a background population (gender and regions) is that of
-    the track, ``"relevance+population"``: the groups' shares of the relevant articles, whose known
-    part is averaged with the population's shares. Without a background the default is that of the
-    paper, ``"relevance"``: the shares of the relevant articles alone. Both depend on relevance
-    judgments.
+    the track's Task 1, ``"relevance+population"``: the groups' shares of the relevant articles,
+    whose known part is averaged with the population's shares. Without a background the default is
+    that of the paper, ``"relevance"``: the shares of the relevant articles alone. Both depend on
+    relevance judgments.
 
     Args:
         source: a folder with the files of 2022, or a dataset id
@@ -300,10 +305,10 @@ def from_trec_fair(
         query: the field of the topics to use as query: ``query`` (keywords), ``title`` or
             ``title_keywords``.
         keywords: a file with keywords, for topics without keywords.
-        target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``, shares
-            by group, a file, or a `fairtk.Target`. Each adds an attribute to the study, such as
-            ``"gender (relevance)"``, ``"gender (uniform)"``, ``"gender (shares)"`` or ``"gender
-            (FILE STEM)"``.
+        target: further targets by attribute, one or a list: ``"relevance"``, ``"uniform"``,
+            ``"uniform+unknown"``, shares by group, a file, or a `fairtk.Target`. Each adds an
+            attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
+            ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
     Raises:
         NotFoundError: a dimension, split or field is unknown.
@@ -312,12 +317,12 @@ def from_trec_fair(
     from fairtk.datasets import trec_fair
     from fairtk.io import resolve_dataset
 
-    if attributes is not None and (
-        isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
-    ):
-        raise ParameterError(
-            f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
-        )
+    if attributes is not None:
+        given, attributes = attributes, list(attributes)
+        if isinstance(given, str) or not all(isinstance(name, str) for name in attributes):
+            raise ParameterError(
+                f"attributes must be a list of names, e.g. ['gender'], got {given!r}"
+            )
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
@@ -359,7 +364,7 @@ def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Pa
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         groups = trec_fair.groups(dataset, *dimensions)
-        goals[name] = groups, trec_fair.targets(dataset, *dimensions)
+        goals[name] = groups, trec_fair.targets(dataset, *dimensions, task=1)
         names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()

@@ -253,6 +253,11 @@ class SystemResults:
         """The queries with a result."""
         return self.notes.keys() - self.errors.keys()
 
+    @property
+    def empty_qids(self) -> list[str]:
+        """The queries with a result that has no document."""
+        return sorted(self.finished_qids.difference(self.rankings[QID]))
+
     @cached_property
     def traces(self) -> pd.DataFrame:
         """The rows of all traces."""

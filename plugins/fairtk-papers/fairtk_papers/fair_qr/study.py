@@ -26,7 +26,7 @@ from fairtk.errors import (
 from fairtk.experiment import Experiment, describe_stage, folds, plan
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.store import Store
-from fairtk.frames import QID, digest
+from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
@@ -81,6 +81,8 @@ from fairtk_papers.studies import (
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
 _SERIAL = 1
 """Queries per batch for systems without a model."""
+_LOOPS = 64
+"""Queries per batch that are refined at a time; the ledger stores each answer at once."""
 _PARALLEL_LOOPS = 8
 """Queries per batch of a worker, which refines them in parallel."""
 _OUTSIDE_PROMPTS = (
@@ -308,6 +310,7 @@ class QrStudy:
             LLMError, BudgetError, OfflineError: a call failed. Finished results are stored.
             DeferredError: answers of a batch are missing. Finished results are stored.
             ParameterError: the API key of the model is missing from the environment.
+            InputError: BM25 retrieves no document for any topic.
             FairtkError: a system failed; the message names it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -331,6 +334,7 @@ class QrStudy:
             numbers = {item: f"{i}/{len(pending)}" for i, item in enumerate(pending, 1)}
             deferred: list[str] = []
             for cells in self._batches(pending):
+                self._refuse_empty_rankings()  # before other systems cost time and money
                 if deferred and any(cell.base == RANDOM for _, cell, _ in cells):
                     deferred += [cell.label for _, cell, _ in cells]
                     continue  # the placebo depends on the number of the model's words
@@ -340,6 +344,7 @@ class QrStudy:
                     self._run_cells(cells, ledger)
                 except DeferredError:
                     deferred += [cell.label for _, cell, _ in cells]
+            self._refuse_empty_rankings()
             if deferred:
                 raise DeferredError(
                     f"{len(deferred)} of {len(pending)} systems wait for answers of a batch "
@@ -558,7 +563,7 @@ class QrStudy:
         """Run cells of a kind, then issue the warnings of their systems."""
         _, cell, _ = cells[0]
         topics = self.data.topics
-        size: int | None = None if cell.refines and not cell.grid else _SERIAL
+        size = _LOOPS if cell.refines and not cell.grid else _SERIAL
         if self.has_folds(cell):
             topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
         if self._parallel and self.has_folds(cell):  # a worker gets about one fold
@@ -582,6 +587,18 @@ class QrStudy:
                 if reason is not None:  # else all queries are stored as missing
                     raise reason from (error if self._parallel else None)
         self._issue_warnings(pending, records)
+
+    def _refuse_empty_rankings(self) -> None:
+        """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
+        baseline = next(cell for cell in self.cells if cell.system == BM25)
+        with self._store() as store:
+            results = stored_results(store, self.stage(baseline), self._topics)
+        if len(results.empty_qids) == len(self.data.topics):
+            raise InputError(
+                f"{BM25} retrieves no document for any of the {len(self.data.topics)} topics "
+                f"(e.g. {self.data.topics[QUERY].iloc[0]!r}), so there is nothing to compare; "
+                "check the queries and their language"
+            )
 
     def _model(self, cell: Cell, ledger: Ledger) -> Any:
         """Return the model of a cell behind the ledger, or the placebo."""

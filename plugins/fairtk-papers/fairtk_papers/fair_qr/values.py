@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, UndefinedWarning
+from fairtk.errors import DataWarning, UndefinedWarning, format_list
 from fairtk.experiment import Experiment
 from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK
@@ -101,7 +101,8 @@ def summary(
             for system, part in rows.groupby("system", sort=False)
         ]
         table |= _with_interval(name, numbers) | {f"{name} answered": answered}
-        table |= _with_interval(f"{name} change", numbers - numbers[0])
+        # without rounding errors, so that equal changes have no interval
+        table |= _with_interval(f"{name} change", np.round(numbers - numbers[0], _DECIMALS))
         if correction is not None:
             table[f"{name} p"] = tests.loc[name].loc[systems, "p_corrected"].to_numpy()
     table["product of means"] = table[NDCG] * table[FAIRNESS]
@@ -119,10 +120,14 @@ def test_against_baseline(
     means = pd.DataFrame(index=systems)
     comparison = SystemComparison(values, systems, systems[0], lambda _: "higher", means)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedWarning)  # the page reports undefined tests
+        # the caption of the page reports undefined tests
+        warnings.simplefilter("ignore", UndefinedWarning)
         return comparison.table(
             {"test": "t", "confidence": 0.95}, None if correction == "none" else correction
         )
+
+
+_DECIMALS = 12
 
 
 def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -134,6 +139,10 @@ def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 LEAST_KEPT, LEAST_OVERLAP = 0.5, 0.25
+DRIFT = [
+    *("attribute", "system", "words kept", "overlap"),
+    *("AWRF gained", "nDCG lost", "lost per gained"),
+]
 _PAIRS = (
     *((FAIR_QR, BM25), (RANDOM, BM25), (FAIR_QR, RANDOM)),
     *((BY_EXPOSURE, BM25), (BY_EXPOSURE, FAIR_QR)),
@@ -205,7 +214,7 @@ def drift_frame(
                 "lost per gained": loss / gain if gain > 0 else float("nan"),
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=DRIFT)
 
 
 def refined_qids(trace: pd.DataFrame) -> set[str]:
@@ -251,6 +260,21 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
     )
 
 
+def empty_ranking_warning(systems: Mapping[Cell, SystemResults]) -> str:
+    """Return a warning about topics without any document, or an empty string."""
+    systems_of: dict[str, dict[str, None]] = {}
+    for cell, results in systems.items():
+        for qid in results.empty_qids if not cell.variation else ():
+            systems_of.setdefault(qid, {})[cell.system] = None
+    if not systems_of:
+        return ""
+    names = dict.fromkeys(name for names in systems_of.values() for name in names)
+    return (
+        f"no document is retrieved for {len(systems_of)} topics ({format_list(systems_of)}), which "
+        f"get the worst value: {', '.join(names)}"
+    )
+
+
 def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFrame:
     """Return paired differences between FAIR-QR, its placebo and BM25; see `QrResults.controls`.
 
@@ -266,7 +290,8 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
             if not {system, other} <= set(part["system"]):
                 continue
             for measure in MEASURES:
-                difference = (wide.loc[(system, measure)] - wide.loc[(other, measure)]).to_numpy()
+                change = wide.loc[(system, measure)] - wide.loc[(other, measure)]
+                difference = change.to_numpy().round(_DECIMALS)
                 [low], [high] = mean_intervals(difference[None, :])
                 numbers = (float(difference.mean()), float(low), float(high))
                 rows.append((attribute, system, other, measure, *numbers))

@@ -148,10 +148,11 @@ def command(
         return
     _echo_means(results)
     echo_text(
-        "+-: half of the 95 % interval over queries. EE_D: lower is more even exposure; other "
-        "measures: higher is better. EU: expected utility of the answers; normalized EU: divided "
-        "by that of the best single ranking."
+        "+-: half of the 95 % interval over queries. EE_D: unbiased estimate, lower is more even "
+        "exposure; other measures: higher is better. EU: expected utility of the answers; "
+        "normalized EU: divided by that of the best single ranking."
     )
+    echo_text("Without +-: all queries have the same value, or only one query has a value.")
     if results.has_credit:
         echo_text(
             "Credit: how much an answer depends on a document. AE_D, AE_R: disparity and relevance "
@@ -181,6 +182,8 @@ def _echo_means(results: RagResults) -> None:
         differences = ", ".join(
             f"{name} {even[name]:.3f} (deterministic ranking: {fixed[name]:.3f})"
             for name in (EE_D, NORMALIZED_EU)
+            if even[name] == even[name]
         )
-        echo_text(f"{even['policy']}: {differences}.")
+        if differences:
+            echo_text(f"{even['policy']}: {differences}.")
         click.echo()

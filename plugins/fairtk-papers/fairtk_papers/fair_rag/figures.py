@@ -16,7 +16,7 @@ from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_fig
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require_columns
 from fairtk.measures import parse, value_bounds
-from fairtk.statistics import mean_intervals
+from fairtk.statistics import mean_intervals, percentile_interval
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
@@ -57,7 +57,8 @@ def plot_trade_off(
     These are the paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU) and the figures
     of appendices F to H. There is one panel per task and generator. Bars are 95 % t intervals over
     the queries. The hollow mark is the deterministic run. The figure of EE_R and normalized EU (5a)
-    also prints the correlation of each line with its interval (`correlation`).
+    also prints the correlation of each line with its interval (`correlation`), and whether the
+    deterministic run is among the points.
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
@@ -97,8 +98,12 @@ def plot_trade_off(
         if (x, y) == (EE_R, NORMALIZED_EU):
             texts = []
             for line, wide in panel.items():
-                value, low, high = correlation(wide, x, y)
-                texts.append(f"{line}: r = {value:.2f} [{low:.2f}, {high:.2f}]")
+                value, low, high, note = correlation(wide, x, y)
+                ends = f"(no interval: {note})" if note else f"[{low:.2f}, {high:.2f}]"
+                texts.append(f"{line}: r = {value:.2f} {ends}")
+            has_fixed = any(DETERMINISTIC in _alphas(wide) for wide in panel.values())
+            end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
+            texts.append(f"r: queries at all points of a line, {end}")
             axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
@@ -365,10 +370,11 @@ def _means(
 
 def correlation(
     wide: pd.DataFrame, x: str, y: str, resamples: int = 1000, seed: int = 42
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, str]:
     """Return Pearson's correlation of two measures, with a percentile bootstrap interval.
 
-    The paper does not define its correlation. Here it is taken over all queries under all policies.
+    The paper does not define its correlation. Here it is taken over all queries under all policies,
+    with the deterministic run if `wide` has it.
     The bootstrap resamples queries, each with all its points.
 
     Args:
@@ -379,7 +385,7 @@ def correlation(
         seed: the seed of the bootstrap.
 
     Returns:
-        The correlation and the ends of its 95 % interval; NaN if a measure is constant.
+        The correlation, the ends of its 95 % interval, and the reason if they are NaN.
     """
     points = wide[[x, y]].dropna()
     products = pd.DataFrame(
@@ -387,7 +393,7 @@ def correlation(
     ).assign(xy=points[x] * points[y])
     sums = products.groupby(level=QID).sum().sort_index().to_numpy()
     if not len(sums):
-        return math.nan, math.nan, math.nan
+        return math.nan, math.nan, math.nan, "there are no points"
     weights = np.random.default_rng(seed).multinomial(
         len(sums), [1 / len(sums)] * len(sums), resamples
     )
@@ -396,9 +402,8 @@ def correlation(
     spread = np.maximum(n * sxx - sx**2, 0.0) * np.maximum(n * syy - sy**2, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = np.where(spread > 1e-12 * sxx * syy, (n * sxy - sx * sy) / np.sqrt(spread), np.nan)
-    defined = values[1:][~np.isnan(values[1:])]
-    low, high = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-    return float(values[0]), float(low), float(high)
+    value = float(values[0])
+    return value, *percentile_interval(value, values[1:])
 
 
 def _axis_label(name: str) -> str:

@@ -41,6 +41,7 @@ from fairtk_papers.fair_rag.tables import (
     MODEL,
     NORMALIZED_EU,
     ORACLE,
+    UNBIASED,
     credit_table,
     fairness_intervals,
     fitted_latex,
@@ -61,7 +62,7 @@ from fairtk_papers.studies import (
 
 NDCG = "nDCG"
 MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)
-FORMAT = 1
+FORMAT = 2
 """The format of saved results; raised when names or meanings of values change."""
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
@@ -82,8 +83,9 @@ class RagResults:
             ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
             ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, the expected utility ``EU``, and
             ``normalized EU``, divided by the utility of the best single ranking), ``value``. A
-            lower EE_D is more even exposure; for the other measures higher is better. With credit,
-            there are also the measures of `credit_values`.
+            lower EE_D is more even exposure; for the other measures higher is better. EE_D of
+            sampled policies is the unbiased estimate, which may be below 0 for a query and is NaN
+            with one sample. With credit, there are also the measures of `credit_values`.
         sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
         collections: one row per task and generator: the source of the labels, the numbers of
             queries and excluded queries, the statistics of Tables 13 to 15, and the agreement with
@@ -110,7 +112,10 @@ class RagResults:
         return self._by_policy("mean")
 
     def means_with_intervals(self) -> pd.DataFrame:
-        """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``."""
+        """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``.
+
+        There is no interval if all queries have the same value, or only one has a value.
+        """
         return self._by_policy(_with_interval)
 
     def _by_policy(self, aggregate: Any) -> pd.DataFrame:
@@ -363,8 +368,8 @@ def _sections(
     yield Section(
         "Utility by level of exposure (Tables 1 and 6 to 12)",
         (
-            "A point is one query at one alpha. The points are grouped by the normalized "
-            "EE-D, the unevenness of exposure. value: the mean normalized EU of the points minus "
+            "A point is one query at one alpha. The points are grouped by the normalized EE-D, the "
+            f"unevenness of exposure. {UNBIASED} value: the mean normalized EU of the points minus "
             "that of the deterministic ranking. paired: the mean difference over queries, with its "
             "95 % "
             f"interval (low, high){correction} and its p-value after Holm's correction.",
@@ -383,14 +388,25 @@ def _sections(
         ),
         _table(
             slopes[
-                ["x", "y", "statistic", "value", "low", "high", "covered", "paper", "from paper"]
+                [
+                    "x",
+                    "y",
+                    "statistic",
+                    "value",
+                    "low",
+                    "high",
+                    "note",
+                    "covered",
+                    "paper",
+                    "from paper",
+                ]
             ]
         ),
     )
     for x, y, title in TRADE_OFFS.values():
         yield Section(
             title.capitalize(),
-            _bias_prose(results, model) if x == EE_D else (),
+            (UNBIASED,) if x == EE_D else (),
             figure=plot_trade_off(retrievers, x, y, straight=(x, y) == (EE_D, EE_R)),
             alternative=trade_off_text(retrievers, x, y, title),
         )
@@ -427,25 +443,6 @@ def _sections(
     )
 
 
-def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a sentence on the sampling bias of a model's means of EE_D."""
-    n_samples, cutoff = results.settings.n_samples, results.settings.cutoff
-    if n_samples < 2:
-        return ("The sampling bias of EE_D cannot be estimated from one sample per query.",)
-    values = _select(results.values, model)
-    values = values[(values["measure"] == EE_D) & ~values["alpha"].isin([DETERMINISTIC, ORACLE])]
-    sizes = _select(results.sizes, (model[0], model[2]), ["task", "generator"]).set_index(QID)[
-        "documents"
-    ]
-    single = values[QID].map(sizes).clip(upper=cutoff) / cutoff  # EE_D of a single ranking
-    means = ((single - values["value"]) / (n_samples - 1)).groupby(values["alpha"]).mean()
-    bias = ", ".join(f"alpha {alpha:g} {mean:+.4f}" for alpha, mean in means.items())
-    return (
-        f"EE_D is the plain estimate from {n_samples} samples. Its intervals do not include the "
-        f"sampling bias, the plain minus the unbiased estimate: {bias}.",
-    )
-
-
 def _credit_prose(method: str, n_rows: int) -> tuple[str, ...]:
     """Return the introduction of a credit table with `n_rows` rows."""
     definition = {
@@ -459,9 +456,10 @@ def _credit_prose(method: str, n_rows: int) -> tuple[str, ...]:
         "the same measure with equal credit for all documents of a prompt. AE_D and CreditGap of "
         "sampled rankings are unbiased estimates. They can be below 0 and require two rankings of "
         "a query with positive credit. low, high: the 95 % t interval of the difference, or of "
-        f"the value if exposure is empty, not corrected for {n_rows} comparisons. undefined: the "
-        "share of rankings without positive credit, which are excluded. below 0: the share of "
-        "documents with negative credit, which counts as 0. The dashed line in the figure is an "
+        "the value if exposure is empty (no interval if all queries have the same value), not "
+        f"corrected for {n_rows} comparisons. undefined: the share of rankings without positive "
+        "credit, which are excluded. below 0: the share of documents with negative credit, which "
+        "counts as 0. The dashed line in the figure is an "
         "equal share.",
         "Credit measures how much the utility of this generator's answers depends on each "
         "document. It does not measure causes in the world, authorship or copyright.",

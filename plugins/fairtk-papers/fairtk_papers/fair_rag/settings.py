@@ -209,7 +209,7 @@ class RagSettings:
         object.__setattr__(self, "alphas", _check_alphas(self.alphas))
         for name in ("n_samples", "cutoff", "min_useful"):
             checks.integer(name, getattr(self, name), "the study")
-        checks.integer("seed", self.seed, "the study", least=None)
+        checks.integer("seed", self.seed, "the study", least=0)
         if self.limit is not None:
             checks.integer("limit", self.limit, "the study")
         for name, choices in _CHOICES.items():

@@ -194,6 +194,8 @@ class RagStudy:
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
+        if self.settings.n_samples == 1:
+            notes.append(ONE_SAMPLE)
         labels: dict[tuple[str, str], TaskLabels] = {}
         self.check()
         for task in self.tasks:
@@ -425,7 +427,9 @@ class RagStudy:
             **more: further arguments of `fairtk.Experiment`.
         """
         k = self.settings.cutoff
-        exposure = [measures.EE_D @ k, measures.EE_R @ k]
+        # with one sample, _values leaves EE_D undefined
+        disparity = measures.EE_D(estimator="unbiased" if self.settings.n_samples > 1 else "plain")
+        exposure = [disparity @ k, measures.EE_R @ k]
         quality = [E(nDCG @ k), UTILITIES[task.number].measure]
         with allow_name_reuse():
             return run(
@@ -498,6 +502,9 @@ class RagStudy:
                 "measure": results.per_query["measure"].map(names),
             }
         )
+        if self.settings.n_samples == 1:  # the plain estimate is 1 for each policy
+            is_estimate = (values["measure"] == EE_D) & (values["alpha"] != DETERMINISTIC)
+            values["value"] = values["value"].mask(is_estimate)
         run = self.retrievers[retriever]
         if isinstance(run, RunRetriever):  # missing queries have no answers to normalize
             missing = values[(values["measure"] == EU) & ~values[QID].isin(run.run[QID])]
@@ -587,6 +594,10 @@ def credit_values(
     return pd.concat(parts, ignore_index=True)[["alpha", QID, "measure", "value"]]
 
 
+ONE_SAMPLE = (
+    "EE_D of sampled policies is undefined, because its unbiased estimate requires at least two "
+    "samples per query; use `n_samples=2` or more."
+)
 _SYSTEMS = (
     "All systems rank the same documents: alpha 0 in random order (uniform), larger alphas closer "
     "to the retriever's order, deterministic in that order, oracle with the useful documents first."

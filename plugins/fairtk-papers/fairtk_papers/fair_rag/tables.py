@@ -8,7 +8,8 @@ A frame of values has these columns:
 ``generator``   ``"flan-t5-small"``, ``"flan-t5-base"``, ``"flan-t5-xxl"``, or another name
 ``alpha``       a number for a sampled policy, else `DETERMINISTIC` or `ORACLE`
 ``qid``         the query
-``measure``     `EE_D` and `EE_R` (normalized), `NORMALIZED_EU` (see `normalized_utility`), `EU`
+``measure``     `EE_D` (unbiased) and `EE_R`, both normalized, `NORMALIZED_EU` (see
+                `normalized_utility`), `EU`
 ``value``       the value; NaN if undefined
 ==============  ==================================================================================
 
@@ -49,6 +50,10 @@ EE_D, EE_R, EU, NORMALIZED_EU = "EE_D", "EE_R", "EU", "normalized EU"
 MODEL = ["task", "retriever", "generator"]
 NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", NORMALIZED_EU: NORMALIZED_EU}
 """Names of the measures in text."""
+UNBIASED = (
+    "EE-D of sampled rankings is the unbiased estimate. The paper's plain estimate from N samples "
+    "is larger by (1 - EE-D) / N on average."
+)
 
 
 def is_sampled(alpha: pd.Series) -> pd.Series:
@@ -158,6 +163,7 @@ def add_paper_columns(rows: pd.DataFrame, statistic: pd.Series) -> pd.DataFrame:
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 UNREACHABLE = "unreachable: there are too few candidates for exposure this even"
+TOO_EVEN = "too few candidates for exposure this even: estimates vary between samples"
 _DIGITS = 9
 """The decimals of EE-D that count, since a sum of fractions can be 0.6000000000000001."""
 
@@ -170,6 +176,7 @@ def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int
     interval may have no points of some queries. So the mean of each query in the interval is also
     compared with the query's deterministic value (paired t-test, with Holm's correction over the
     intervals of a model). There is one pair per query because the points of a query are dependent.
+    Unbiased estimates of EE-D below 0 are in the first interval.
 
     Args:
         values: a frame of values with EE_D and normalized EU.
@@ -181,7 +188,8 @@ def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int
         ``at the end`` (points of exactly 1, which are in no interval: the paper's Table 12 prints
         ``[0.8, 1.0]``, the others ``[0.8, 1.0)``); ``paired``, ``low``, ``high``, ``p``,
         ``p_corrected``; ``reachable`` (the queries for which k / n, the EE-D of the most even
-        exposure, is below the upper end of the interval); ``note``; ``paper`` and ``from paper``
+        exposure, is below the upper end of the interval; estimates can be lower); ``note``;
+        ``paper`` and ``from paper``
         (see `add_paper_columns`); ``table``.
     """
     parts = []
@@ -202,7 +210,7 @@ def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray
     is_fixed = wide.index.get_level_values("alpha") == DETERMINISTIC
     fixed = wide.loc[is_fixed, NORMALIZED_EU].droplevel("alpha").dropna()
     points = wide[~is_fixed].dropna(subset=[EE_D, NORMALIZED_EU])
-    disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
+    disparity = np.maximum(np.round(points[EE_D].to_numpy(), _DIGITS), EDGES[0])
     bins: IntArray = np.searchsorted(np.asarray(EDGES), disparity, side="right") - 1
     rows = []
     for number, (start, end) in enumerate(pairwise(EDGES)):
@@ -212,10 +220,10 @@ def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray
         test = paired_test(per_query[both], fixed[both])
         reachable = most_even < end
         note = test.note
-        if not reachable.any():
-            note = UNREACHABLE
-        elif inside.empty:
-            note = "no points in this interval"
+        if inside.empty:
+            note = "no points in this interval" if reachable.any() else UNREACHABLE
+        elif not reachable.any():
+            note = "; ".join(filter(None, [TOO_EVEN, note]))
         rows.append(
             {
                 **dict(zip(MODEL, model, strict=True)),
@@ -259,9 +267,10 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
 
     Returns:
         One row per trade-off, model and statistic: ``table``, ``task``, ``retriever``,
-        ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``queries``,
-        ``covered`` (the share of [0, 1] between the smallest and the largest mean x; the rest of
-        an area is extrapolated), ``paper``, ``from paper``.
+        ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``note`` (the
+        reason if there is no interval), ``queries``, ``covered`` (the share of [0, 1] between the
+        smallest and the largest mean x; the rest of an area is extrapolated), ``paper``, ``from
+        paper``.
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
@@ -274,9 +283,10 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             curves = curve_values(first, second, resamples=resamples, seed=seed)
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
             for name, curve in curves.items():
-                numbers = [curve.value, curve.low, curve.high, len(first), covered]
+                numbers = [curve.value, curve.low, curve.high, curve.note, len(first), covered]
                 rows.append([table, *model, x, y, name, *numbers])
-    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "queries", "covered"]
+    columns = ["table", *MODEL, "x", "y", "statistic", "value", "low", "high", "note", "queries"]
+    columns.append("covered")
     result = pd.DataFrame(rows, columns=columns)
     is_slope = result["statistic"].astype(str).str.startswith("slope")
     printed = pd.Series(np.where(is_slope, "slope", "area"), index=result.index)
@@ -361,8 +371,9 @@ def _interval_table(task: str, number: int, heads: list[str], rows: list[list[st
         "negative."
     )
     note = (
-        "Empty: no rankings in the interval. Not all queries have rankings in an interval; paired "
-        "differences with confidence intervals and p-values are in fairness_intervals.csv."
+        f"Empty: no rankings in the interval. {UNBIASED} Not all queries have rankings in an "
+        "interval; paired differences with confidence intervals and p-values are in "
+        "fairness_intervals.csv."
     )
     return Table(heads, rows, caption, note)
 
@@ -392,6 +403,8 @@ def _slope_table(part: pd.DataFrame, number: int) -> Table:
         f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
         "extrapolated. Other slopes and areas, with intervals, are in trade_offs.csv."
     )
+    if TRADE_OFFS[number][0] == EE_D:
+        note += f" {UNBIASED}"
     return Table(["Task", *first], rows, caption, note)
 
 
@@ -536,7 +549,8 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             exposure = part.get(name + EXPOSURE_SUFFIX, pd.Series(np.nan, part.index)).to_numpy(
                 float
             )
-            estimated = value - exposure if np.isfinite(exposure).any() else value
+            difference = np.round(value - exposure, _DIGITS)  # without rounding errors
+            estimated = difference if np.isfinite(exposure).any() else value
             low, high = mean_intervals(estimated[None])
             means = [finite_mean(numbers) for numbers in (exposure, value, value - exposure)]
             n = int(np.isfinite(estimated).sum())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -163,6 +164,10 @@ class TestCollectionBM25(TransformerContract):
     def others(self):
         one = self.bm25.folder, self.bm25.documents
         return [CollectionBM25(*one), CollectionBM25(*one, k1=1.2), CollectionBM25(*one, b=0.75)]
+
+    def other_values(self):
+        folder = Path(self.bm25.folder).with_name("other values")
+        return {"folder": str(folder), "documents": lambda: self.bm25.documents()}
 
     def inp(self):
         queries = ["(Tie* AND", "?!", 'tide~2 "mill"']

@@ -11,7 +11,7 @@ from fairtk_papers.fair_rag import (
     RagResults,
     save_model_sections,
 )
-from html_tables import Tables, after
+from html_tables import Tables
 
 from fairtk.errors import FormatError
 from fairtk.experiment import open_results
@@ -51,11 +51,8 @@ def test_no_comparison_has_two_verdicts(study):
             number = 0.0 if row[column].startswith("<") else float(row[column])
             assert number == pytest.approx(expected[row[1], row[0]], abs=6e-5)
     assert "Intervals are not corrected for" in page.said
-    for start in ("Means over the queries", "p corrected: holm", "Means and 95% intervals"):
-        assert after(page.said, start, "Sampling bias, which intervals do not cover")
-    bias = saved.sampling_bias().set_index(["measure", "system"])["bias"]
-    texts = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
-    assert all(text in page.said for text in texts)
+    assert "EE-D of sampled rankings is the unbiased estimate" in page.said
+    assert saved.sampling_bias().empty and "Sampling bias" not in page.said
     assert "normalized EU" in page.said and "The runs cover" not in page.said
     assert "rest of an area is extrapolated" in page.said
 

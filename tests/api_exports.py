@@ -1,0 +1,28 @@
+"""The exported names of fairtk and fairtk-papers, with their objects."""
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@cache
+def exports():
+    """Return each exported object by its qualified name; of several names, the first."""
+    named, seen = {}, set()
+    for name in sorted(_names(), key=lambda name: (name.count("."), name)):
+        package, _, attribute = name.rpartition(".")
+        value = getattr(importlib.import_module(package), attribute)
+        if id(value) not in seen:
+            seen.add(id(value))
+            named[name] = value
+    return named
+
+
+def _names():
+    """Return the names of `docs/api.txt` that exist."""
+    for line in (ROOT / "docs" / "api.txt").read_text(encoding="utf-8").splitlines():
+        name, _, decision = line.partition(" ")
+        if name and name != "#" and not decision.strip().startswith("new"):
+            yield name
