@@ -43,7 +43,7 @@ class RemarkKind:
 UNDEFINED = "undefined"
 AVERAGED = "undefined, but averaged"
 MISSING = "missing queries"
-NO_COMMON_QUERY = "no query in common"
+NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
 SHORT_RANKINGS = "short rankings"
 LENGTHS_DIFFER = "short rankings of different lengths"
@@ -73,8 +73,8 @@ KINDS: dict[str, RemarkKind] = {
     MISSING: RemarkKind(
         MissingWarning, "{queries} of the qrels are missing from the run; they get the worst value"
     ),
-    NO_COMMON_QUERY: RemarkKind(
-        UnmatchedWarning, "no query in common with the qrels ({detail}); {queries} are missing"
+    NO_COMMON: RemarkKind(
+        UnmatchedWarning, "no query in common with the qrels ({detail}); {queries} count as missing"
     ),
     NO_JUDGED_DOCUMENT: RemarkKind(
         UnmatchedWarning,

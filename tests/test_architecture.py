@@ -22,6 +22,7 @@ PACKAGE = ROOT / "fairtk"
 LAYERS = tuple(
     [
         "errors",
+        "remarks",
         "checks",
         "settings",
         "frames",

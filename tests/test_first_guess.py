@@ -12,6 +12,7 @@ import fairtk
 from fairtk import AWRF, EE_D, EE_L, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, InputError
 from fairtk.io import read_qrels, read_run, write_qrels, write_run
+from fairtk.remarks import NOT_BY_GROUP
 
 QRELS = {"q1": {"a": 1, "b": 0}, "q2": {"a": 2, "c": 1}}
 RUN = {"q1": {"a": 0.5, "c": 0.25}, "q2": {"b": 1.5, "a": 1.0}}
@@ -283,4 +284,6 @@ def test_results_show_themselves(make, words, tmp_path, monkeypatch):
 def test_measures_by_document_next_to_groups():
     options = {"groups": GROUPS, "target": "uniform"}
     result = fairtk.evaluate(QRELS, RUN, ["AWRF@2", "EE_D@2"], **options)
-    assert result.note.count("EE_D@2") == 1
+    assert [remark.measure for remark in result.remarks if remark.kind == NOT_BY_GROUP] == [
+        "EE_D@2"
+    ]

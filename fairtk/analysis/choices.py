@@ -479,8 +479,8 @@ def sensitivity(
         ]
     ]
     means, remarks = _means(labels, frames, all_variants)
-    asked = {"", *map(format_measure, complete.values())}
-    emit(remark for remark in remarks if remark.measure in asked)
+    labels_as_asked = {"", *map(format_measure, complete.values())}
+    emit(remark for remark in remarks if remark.measure in labels_as_asked)
     if "judgments" in vary:
         for name, others in judgments(labels, frames):
             relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]

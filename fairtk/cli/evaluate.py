@@ -72,6 +72,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.compare_runs import evaluate, evaluate_runs
     from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
+    from fairtk.remarks import emit
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
@@ -79,6 +80,8 @@ def command(
     with to_stderr():
         # a page shows the rankings, which nothing else here needs
         results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
+        if page is None:
+            emit(results.remarks)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"

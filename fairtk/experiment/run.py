@@ -302,6 +302,7 @@ def _results(
     baseline: str | None,
     cells: Mapping[str, Mapping[str, StoredCell]],
     executor: Any,
+    stored_failures: Sequence[tuple[str, str, str]] = (),
 ) -> Results:
     failed = [
         (name, qid, cell.error)
@@ -309,8 +310,9 @@ def _results(
         for qid, cell in cells.get(name, {}).items()
         if cell.error is not None
     ]
-    failures = pd.DataFrame(failed, columns=["system", QID, "error"], dtype="str")
-    _warn_of_failures(failures, len(order) * len(engine.topics.qids))
+    columns = ["system", QID, "error"]
+    failures = pd.DataFrame([*failed, *stored_failures], columns=columns, dtype="str")
+    _warn_of_failures(failures.iloc[: len(failed)], len(order) * len(engine.topics.qids))
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = stored_rows(engine.store, cells, frame_rows)
@@ -531,8 +533,8 @@ def open_results(
         given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
         frame = given_groups.labels.with_text_ids()
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
-    results: Results = Experiment(frames, topics, frame, complete)
-    results.failures = pd.DataFrame(failures, columns=["system", QID, "error"], dtype="str")
+    prepared = _prepare(frames, topics, frame, complete)
+    results = _results(*prepared, prepared[0].run(), "serial", failures)
     stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}
     results.config = config | {k: v for k, v in results.config.items() if k == "digests"}

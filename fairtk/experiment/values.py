@@ -318,7 +318,8 @@ class Evaluation:
         except IdentityError:
             return None
         libraries = {n: v for n, v in environment()["packages"].items() if n != "fairtk"}
-        return digest([content, key_of(identities), self.qids, self.qrels, libraries], 16)
+        form = "with remarks"  # what is stored besides the values
+        return digest([form, content, key_of(identities), self.qids, self.qrels, libraries], 16)
 
     def _measured(
         self, systems: list[str], frame: Callable[..., pd.DataFrame]

@@ -82,4 +82,4 @@ class Evaluator:
             run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         scores = evaluate(self.measures if measures is None else measures, judged)
-        return scores, RunFacts.of(judged, self._deepest)
+        return scores, RunFacts.of(judged, self._deepest, self._reads_documents)

@@ -42,7 +42,7 @@ from fairtk.measures.group_names import (
 )
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
-from fairtk.remarks import MISSING, emit
+from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -358,7 +358,9 @@ def explain(
     scores = [evaluate([measure], judged) for judged in judged_runs]
     for judged, of_run in zip(judged_runs, scores, strict=True):
         remarks = remarks_on_run(of_run, RunFacts.of(judged, deepest_cutoff([measure])), labels)
-        emit(one for one in remarks if one.kind != MISSING)  # the tables have missing queries
+        # the tables have missing queries, and AWRF does not read labels
+        silent = (MISSING, NO_JUDGED_DOCUMENT) if is_awrf else (MISSING,)
+        emit(remark for remark in remarks if remark.kind not in silent)
     values = [of_run[measure].values for of_run in scores]
     if is_awrf:  # for credit, ranks are those of credit
         judged_runs = [measure.run_for_shares(judged)[0] for judged in judged_runs]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fairtk.errors import format_list
 from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
@@ -20,6 +21,7 @@ from fairtk.remarks import (
     LENGTHS_DIFFER,
     MISSING,
     MIXED_SAMPLES,
+    NO_COMMON,
     NO_JUDGED_DOCUMENT,
     SHORT_RANKINGS,
     SIZES_DIFFER,
@@ -36,6 +38,7 @@ class RunFacts:
 
     Attributes:
         present: whether the run has the query.
+        unlabeled_qids: the first queries of the run without labels, at most three.
         shortest: the number of documents of the shortest ranking; -1 without rankings.
         n_documents: the number of labeled or retrieved documents; 0 if no measure reads documents.
         unjudged: a retrieved document of a query without a judged one; ``""`` for other queries.
@@ -47,6 +50,7 @@ class RunFacts:
     """
 
     present: BoolArray
+    unlabeled_qids: tuple[str, ...]
     shortest: IntArray
     n_documents: IntArray
     unjudged: ObjectArray
@@ -56,14 +60,22 @@ class RunFacts:
     off: IntArray
 
     @classmethod
-    def of(cls, judged: LabeledRun, deepest: int) -> RunFacts:
-        """Return the facts about a run; `deepest` is the largest cutoff of the measures."""
+    def of(cls, judged: LabeledRun, deepest: int, documents: bool = True) -> RunFacts:
+        """Return the facts about a run.
+
+        Args:
+            judged: the run.
+            deepest: the largest cutoff of the measures.
+            documents: whether a measure reads documents.
+        """
         run, n_queries = judged.run, len(judged.qids)
         unjudged = np.full(n_queries, "", dtype=object)
         zeros = np.zeros(n_queries, dtype=np.int64)
-        if not ({DOCNO, SCORE} <= {*run.frame.columns} and DOCNO in judged.qrels.frame.columns):
+        queries = judged.present, judged.unlabeled_qids
+        documents &= {DOCNO, SCORE} <= {*run.frame.columns}
+        if not documents or DOCNO not in judged.qrels.frame.columns:
             nothing = np.stack([zeros, zeros])
-            return cls(judged.present, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
+            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros
         np.minimum.at(shortest, query, length)
@@ -80,7 +92,7 @@ class RunFacts:
         }
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
-        return cls(judged.present, shortest, n_documents, unjudged, few, *samples)
+        return cls(*queries, shortest, n_documents, unjudged, few, *samples)
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -95,9 +107,18 @@ class RunFacts:
         def column(name: str) -> Any:
             return np.concatenate([getattr(block, name) for block in blocks], axis=-1)
 
-        names = ("present", "shortest", "n_documents", "unjudged")
-        of_samples = (column(name) for name in ("n_samples", "least_rank", "off"))
-        return cls(*(column(name) for name in names), few, *of_samples)  # type: ignore[call-arg]
+        unlabeled = [qid for block in blocks for qid in block.unlabeled_qids]
+        return cls(
+            present=column("present"),
+            unlabeled_qids=tuple(unlabeled[:3]),
+            shortest=column("shortest"),
+            n_documents=column("n_documents"),
+            unjudged=column("unjudged"),
+            few=few,
+            n_samples=column("n_samples"),
+            least_rank=column("least_rank"),
+            off=column("off"),
+        )
 
 
 def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
@@ -119,7 +140,7 @@ def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def deepest_cutoff(measures: Iterable[Any]) -> int:
-    """Return the largest cutoff of measures for which short rankings matter; 0 if there is none."""
+    """Return the largest cutoff of measures for which short rankings matter; or 0."""
     return max((measure["cutoff"] for measure in _cut(measures)), default=0)
 
 
@@ -152,6 +173,9 @@ def remarks_on_runs(
 def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
     """Return the remarks on missing queries and on documents that are never judged."""
     absent = make_remark(MISSING, "", system, ~facts.present, qrels.qids)
+    if len(qrels) and facts.unlabeled_qids and not facts.present.any():
+        detail = f"run: {format_list(facts.unlabeled_qids)}; qrels: {format_list(qrels.qids[:3])}"
+        return [absent, make_remark(NO_COMMON, "", system, ~facts.present, qrels.qids, detail)]
     if not {DOCNO, LABEL} <= {*qrels.frame.columns} or not len(qrels):
         return [absent]
     counted = qrels.useful & facts.present
@@ -165,7 +189,8 @@ def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
         f"qid {str(qrels.qids[query])!r}: docno {facts.unjudged[query]!r} in the run, {docno!r} in "
         "the qrels"
     )
-    return [absent, make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)]
+    remark = make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)
+    return [absent, remark and replace(remark, total=int(counted.sum()))]
 
 
 def _mixed_samples(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:

@@ -107,6 +107,7 @@ class LabeledRun(Deriving):
         present: whether each query is in the run; shape (n_queries,).
         exact: the browsing model and cutoff of a frame X, whose rows are sorted by exposure; `None`
             for rankings.
+        unlabeled_qids: the first queries of the run without labels, at most three.
         query_of_run: the index in `qids` of each query of the run.
         where: the measures, for messages.
     """
@@ -118,6 +119,7 @@ class LabeledRun(Deriving):
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
         self.qrels, self.where, self.qids = qrels, where, qrels.qids
         index = qrels.queries.find(run.queries)
+        self.unlabeled_qids = tuple(str(qid) for qid in run.qids[index < 0][:3])
         self.run = run if (index >= 0).all() else run.take(index[run.frame_query] >= 0)
         self.query_of_run: IntArray = index[index >= 0]
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)

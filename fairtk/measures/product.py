@@ -70,6 +70,10 @@ class MeasureProduct(FairMeasure):
         right = right if has_cutoff(right) else with_cutoff(right, at_param)
         return type(self)(left=left, right=right)
 
+    def validate_params(self) -> None:
+        """Raise a `ParameterError` if a factor is not set."""
+        _ = self.factors
+
     def combine(self, parts: Sequence[Scores], judged: LabeledRun) -> Scores:
         """Return the product for each query; NaN if a factor is NaN."""
         left, right = parts

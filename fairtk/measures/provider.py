@@ -153,6 +153,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         mapping = None if self._own else _plain_mapping(run)
         if mapping is None:
             checked = self._evaluator.checked(run)
+            if not self._own:  # otherwise there is a remark
+                where = self._evaluator.where
+                warn_of_unmatched(self.qrels, checked.queries, checked.documents_of, where)
             return checked, run_for_other_providers(self._others, checked) if self._others else None
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]

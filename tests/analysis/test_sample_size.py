@@ -15,7 +15,7 @@ from ir_measures import P, nDCG
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, EU, E, FairSampler, precision
 from fairtk.analysis.sample_size import fewest_samples
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, MissingWarning, ParameterError
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
@@ -136,7 +136,8 @@ def test_other_evaluators_samples_and_missing_queries():
     run = sampled(6)
     qrels = pd.concat([QRELS, QRELS.assign(qid="r")])
     # P@3 has a fast form here, its form with judged documents alone has none
-    result = precision(qrels, run, [E(P @ 3), E(P(judged_only=True) @ 3)])
+    with pytest.warns(MissingWarning, match="'r'"):
+        result = precision(qrels, run, [E(P @ 3), E(P(judged_only=True) @ 3)])
     table = result.per_query.set_index(["measure", "qid"])
     one, other = (table.xs(m, level="measure") for m in result.means["measure"])
     assert one["error"].tolist() == other["error"].tolist()

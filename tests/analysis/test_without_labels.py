@@ -8,7 +8,8 @@ from small_frames import small_groups
 
 import fairtk
 from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Target, evaluate
-from fairtk.errors import InputError
+from fairtk.errors import DataWarning, InputError
+from fairtk.remarks import NO_LABELS
 
 # the runs by hand have different numbers of samples
 pytestmark = pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
@@ -52,9 +53,12 @@ def test_a_query_that_one_run_lacks_gets_the_worst_value():
 def test_n_is_said():
     labeled = pd.concat([RUN, pd.DataFrame({"qid": ["2"], "docno": ["d"], "sample": [0]})])
     labeled = labeled.fillna({"score": 0.0, "rank": 2})
-    note = evaluate(None, {"two": RUN, "three": labeled}, [E(UNIFORM @ 2), EE_D @ 1]).note
-    assert "per query (two 2; three 2 to 3)" in note
-    assert evaluate(None, RUN, [UNIFORM @ 2]).note == evaluate(QRELS, RUN, [EE_D @ 1]).note == ""
+    with pytest.warns(DataWarning, match="EE_D@1"):  # n differs
+        results = evaluate(None, {"two": RUN, "three": labeled}, [E(UNIFORM @ 2), EE_D @ 1])
+    (remark,) = [one for one in results.remarks if one.kind == NO_LABELS]
+    assert remark.detail == "two 2; three 2 to 3"
+    assert not evaluate(None, RUN, [UNIFORM @ 2]).remarks
+    assert not evaluate(QRELS, RUN, [EE_D @ 1]).remarks
 
 
 @pytest.mark.parametrize(

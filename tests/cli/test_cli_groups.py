@@ -48,7 +48,7 @@ class TestEvaluate:
         assert result.exit_code == 0
         divergence = (math.log(4 / 3) + math.log(2 / 3) / 2 + math.log(2) / 2) / 2
         mean = f"{1 - divergence / 2:.4f}"
-        assert "2 queries of t2" in result.stderr  # samples of one document each
+        assert "2 of 2 queries of t2" in result.stderr  # samples of one document each
         table = [line.split() for line in result.stdout.splitlines()[:4]]
         assert table[0] == ["run", "queries", "AWRF(groups='gender',target='half')@2"]
         assert table[2:] == [["t1", "2", mean], ["t2", "2", mean]]

@@ -90,7 +90,7 @@ def test_measures_of_both_say_it_once_together():
     qrels, run = frames(20)
     found = warnings_of(lambda: ir_measures.calc([nDCG @ 5, RR @ 5, EE_D @ 1, AWRF_1], qrels, run))
     (message,) = found
-    assert message.partition(":")[0] == f"{AWRF_1!r}, EE_D@1, RR@5, nDCG@5"
+    assert "for 20 of 20 queries" in message
 
 
 def test_sampled_runs_say_it_once():
@@ -100,11 +100,11 @@ def test_sampled_runs_say_it_once():
         assert len(warnings_of(lambda m=measure: ir_measures.calc([m], qrels, run))) == 1
 
 
-def test_functions_say_it_once_per_run():
+def test_functions_say_it_once():
     qrels, run = frames(20)
     for measure in ("nDCG@5", "EE_R@1"):
         messages = warnings_of(lambda m=measure: evaluate(qrels, {"one": run, "two": run}, m))
-        assert [text.partition(":")[0] for text in messages] == ["one", "two"]
+        assert len(messages) == 1 and "for 20 of 20 queries of one, two" in messages[0]
     topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
     system = pt.Transformer.from_df(run)
     assert len(warnings_of(lambda: Experiment([system], topics, qrels, [nDCG @ 5]))) == 1
@@ -131,7 +131,7 @@ def test_no_query_in_common():
     qrels, run = frames(0)
     run["qid"] = run["qid"].str.replace("q", "") + ".0"
     (message,) = warnings_of(lambda: ir_measures.calc([EE_D @ 1, E(ir_measures.RR)], qrels, run))
-    assert "all 20 queries of the qrels" in message
+    assert "20 of 20 queries" in message
     assert "(run: '0.0'" in message
     assert warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels, run[:0])) == []
     assert warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels[:0], run)) == []

@@ -117,6 +117,7 @@ class TestByHand:
         by_gender = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2, groups=GENDER).by_group
         assert by_gender.set_index("group")["cost"].to_dict() == {"f": 1, "m": 1}
 
+    @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
     def test_documents_that_only_n_knows(self):
         run, qrels = run_of({"q": ["c"]}), qrels_of({"q": {"a": 1, "c": 0}})
         result = fairtk.explain(qrels, run, EE_L(normalize=False, n=6) @ 3)
