@@ -350,7 +350,7 @@ def round_trip(pair, suffix, value):
 def test_a_reader_returns_what_was_written(name, suffix):
     pair = PAIRS[name]
 
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=6, deadline=None, database=None)
     @given(pair.values)
     def check(value):
         round_trip(pair, suffix, value)
@@ -363,7 +363,7 @@ def test_a_reader_returns_what_was_written(name, suffix):
 def test_a_reader_returns_what_was_written_thoroughly(name, suffix):
     pair = PAIRS[name]
 
-    @settings(max_examples=1500, deadline=None, database=None)
+    @settings(max_examples=400, deadline=None, database=None)
     @given(pair.values)
     def check(value):
         round_trip(pair, suffix, value)
