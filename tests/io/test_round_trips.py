@@ -203,6 +203,12 @@ def write_csv(text, path):
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
+def read_saved(path):
+    """Read as PyTerrier does, from an open file."""
+    with path.open("rb") as stream:
+        return fairtk.io.save_format[0](stream)
+
+
 def read_csv(path):
     """Return the rows after the header."""
     text = path.read_bytes().decode("utf-8", "surrogatepass")
@@ -282,7 +288,7 @@ PAIRS = {
     "fairtk.io.save_format": Pair(
         any_frames(),
         fairtk.io.save_format[1],
-        lambda path: fairtk.io.save_format[0](path.open("rb")),
+        read_saved,
         (".parquet",),
         lambda suffix: lambda frame: ([*frame.columns], records(frame)),
     ),
