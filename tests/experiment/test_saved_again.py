@@ -108,6 +108,7 @@ def steps_of_a_save(folder):
     return 2 * (len(files(folder)) - 1) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_a_killed_save_leaves_the_old_or_the_new_one(tmp_path, place):
     manifest_at = steps_of_a_save(tmp_path / "new") // 2
@@ -140,6 +141,7 @@ def test_a_save_may_be_killed_at_every_step(tmp_path):
     assert {*scores} == {1.0, 2.0}
 
 
+@pytest.mark.slow
 def test_a_first_save_that_is_killed_is_no_save(tmp_path):
     assert killed_save(tmp_path / "saved", 3) == 9
     with pytest.raises(FairtkError):

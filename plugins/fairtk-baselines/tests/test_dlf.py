@@ -277,17 +277,19 @@ class TestGroups:
         assert np.isfinite(model.history["loss"]).all()
 
     def test_documents_without_a_row_do_not_count(self, small):
-        """Dropped, they add nothing to exposure; as unknown, they are a group."""
+        """They add nothing to exposure, unless unknown is a group with a share of the target."""
         frame = small.groups.to_frame()
         groups = Groups.from_frame(frame[frame["group"] == "a"], "side", levels=["@UNKNOWN", "a"])
-        target = Target.population({"a": 1}, groups)
-        losses = {}
-        for missing in ("drop", "unknown"):
+
+        def loss(missing, shares):
+            target = Target.population(shares, groups)
             model = DLF(groups, target, epochs=1, smoothing=1e-6, unlabeled=missing)
             history = model.fit(small.run, small.qrels).history
-            losses[missing] = history[history["model"] == "fairness"]["loss"].iloc[0]
-        assert losses["drop"] == pytest.approx(0, abs=1e-5)  # all exposure that counts is a's
-        assert losses["unknown"] > 0.1
+            return history[history["model"] == "fairness"]["loss"].iloc[0]
+
+        for missing in ("drop", "unknown"):  # all exposure that counts is a's
+            assert loss(missing, {"a": 1}) == pytest.approx(0, abs=1e-5)
+        assert loss("unknown", {"a": 0.9, "@UNKNOWN": 0.1}) > 0.1
 
     def test_groups_without_an_unknown_level(self, small):
         groups = Groups.from_frame(small.groups.to_frame()[:9], "side", unknown=None)

@@ -58,7 +58,8 @@ def test_unknown_groups():
     made = Groups.from_frame(frame, name="toy")
     ranking = ["d1", "d2", "d3"]
     even = Target.uniform(made)
-    asked = Skew(groups=made, target=even, group="@UNKNOWN", unlabeled="group")
+    thirds = Target.uniform(made, unknown=True)
+    asked = Skew(groups=made, target=thirds, group="@UNKNOWN", unlabeled="group")
     assert value(asked, ranking) == pytest.approx(0)
     # dropped, the target of a is 1/2 and its share is 1/2
     assert value(Skew(groups=made, target=even, group="a"), ranking) == pytest.approx(0)
