@@ -269,7 +269,7 @@ EXEMPT = re.compile(
     # what users implement, and fairtk calls with lists
     r"|.*\.(scores (texts|queries)|Prompt(Builder)?\.(join|__call__) .*)|fairtk\.testing\."
     r"|fairtk\.llm\.(Backend|ChatModel|LedgerModel|LocalChat|KeywordRefiner|OpenAICompatible)\..*"
-    r"|fairtk\.FairMeasure\.(without_undefined|warn_undefined) |.*\.check_inputs modes"
+    r"|.*FairMeasure\.(combine|score_together) |.*\.Scores\.|.*\.check_inputs modes"
     # a function of several values, or one value or several
     r"|.* (function|documents)|fairtk\.llm\.OpenAICompatible base_url|.*StudySystemSpec grid"
     # tested with their own files: tests/batch, tests/datasets, tests/report, plugins

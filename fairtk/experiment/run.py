@@ -654,7 +654,10 @@ def export(
     checks.choice("form", form, EXPORTS, "export")
     sources, output = results_folders(source, setting), Path(folder)
     # several folders are opened with the same values
-    starts, asked = checks.listed("chains", chains), measure_list(measures, may_be_empty=True)
+    starts, measure_texts = (
+        checks.listed("chains", chains),
+        measure_list(measures, may_be_empty=True),
+    )
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"{folder}: the folder is not empty; give a new or empty folder")
     outputs = [output]
@@ -662,7 +665,7 @@ def export(
         outputs = [output / name for name in folder_names(sources, source)]
     for path, destination in zip(sources, outputs, strict=True):
         results = open_results(
-            path, qrels, asked, gold=gold, groups=groups, target=target, chains=starts
+            path, qrels, measure_texts, gold=gold, groups=groups, target=target, chains=starts
         )
         if form == "parquet":
             results.save(destination)

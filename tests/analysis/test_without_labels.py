@@ -53,7 +53,7 @@ def test_a_query_that_one_run_lacks_gets_the_worst_value():
 def test_n_is_said():
     labeled = pd.concat([RUN, pd.DataFrame({"qid": ["2"], "docno": ["d"], "sample": [0]})])
     labeled = labeled.fillna({"score": 0.0, "rank": 2})
-    with pytest.warns(DataWarning, match="EE_D@1"):  # n differs
+    with pytest.warns(DataWarning, match="different numbers of samples"):
         results = evaluate(None, {"two": RUN, "three": labeled}, [E(UNIFORM @ 2), EE_D @ 1])
     (remark,) = [one for one in results.remarks if one.kind == NO_LABELS]
     assert remark.detail == "two 2; three 2 to 3"

@@ -1,6 +1,7 @@
 """What notebooks show: first rows, with everything escaped."""
 
 import pandas as pd
+import pytest
 from small_frames import small_groups
 
 import fairtk
@@ -25,6 +26,7 @@ def test_groups_and_targets():
     assert target.count("0.5000") == 2 and "Target over side" in target
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_explanations_and_the_demo():
     groups = small_groups("ab", "xy")
     measure = fairtk.AWRF(groups=groups, target=Target.uniform(groups, unknown=False)) @ 2

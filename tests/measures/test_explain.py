@@ -413,6 +413,7 @@ class TestWrongUse:
 class TestPlot:
     run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1}, "r": {"b": 1}})
 
+    @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
     def test_is_written_and_returned(self, tmp_path):
         pytest.importorskip("matplotlib")
         measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 3
