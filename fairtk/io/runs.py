@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, ParameterError, warn
+from fairtk.errors import FormatError, InputError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
@@ -104,9 +104,15 @@ def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
         path: the file; gzipped with the suffix ``.gz``.
 
     Raises:
-        InputError: the run is invalid, or a qid or docno is empty or has white space.
+        InputError: the run is invalid, a qid or docno is empty or has white space, or the suffix is
+            that of Parquet.
     """
     coded = Run(run, "write_task_run")
+    if is_parquet_name(path):
+        raise InputError(
+            f"write_task_run: {path}: a list of TREC Fair Ranking is text; write .tsv, or use "
+            "write_run for Parquet"
+        )
     refuse_spaces("write_task_run", qid=coded.qids, docno=coded.docnos)
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
     if coded.sampled:
