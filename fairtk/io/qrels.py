@@ -216,7 +216,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
-    write_table(distinct[[*keys, QANSWER, *extra]], path)
+    write_table(with_numbers(distinct[[*keys, QANSWER, *extra]], SAMPLE), path)
 
 
 @accepts_dataframes

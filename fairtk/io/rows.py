@@ -167,11 +167,10 @@ def check_texts(values: pd.Series, column: str, refuse: Refuse) -> pd.Series:
     return values.astype(str)
 
 
-def with_numbers(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the frame with a checked column of booleans or objects as floats, for readers."""
-    if frame[column].dtype.kind in "iuf":
-        return frame
-    return frame.assign(**{column: as_numbers(frame[column])})
+def with_numbers(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return the frame with checked columns of booleans or objects as floats, for readers."""
+    there = [c for c in columns if c in frame.columns and frame[c].dtype.kind not in "iuf"]
+    return frame.assign(**{c: as_numbers(frame[c]) for c in there}) if there else frame
 
 
 # Numbers in text -------------------------------------------------------------------------------

@@ -296,7 +296,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     if is_parquet_name(path):
         check_samples(run, "write_run")
         refuse_aliases("write_run", run.columns)
-        write_table(with_numbers(run, SCORE), path)
+        write_table(with_numbers(run, SCORE, RANK, SAMPLE), path)
         return
     remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
