@@ -43,6 +43,7 @@ from fairtk.io.rows import (
     read_whitespace,
     refuse_aliases,
     refuse_spaces,
+    with_numbers,
 )
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
 
@@ -122,7 +123,7 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
             check_gold_answers(qrels[GOLD_ANSWER], GOLD_ANSWER, refuse)
         check_names(qrels.columns, path)
         first = [QID, DOCNO, LABEL]
-        write_table(qrels[[*first, *qrels.columns.drop(first)]], path)
+        write_table(with_numbers(qrels[[*first, *qrels.columns.drop(first)]], LABEL), path)
         return
     others = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(others):
@@ -215,7 +216,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
-    write_table(distinct[[*keys, QANSWER, *extra]], path)
+    write_table(with_numbers(distinct[[*keys, QANSWER, *extra]], SAMPLE), path)
 
 
 @accepts_dataframes

@@ -23,6 +23,7 @@ import pandas as pd
 from fairtk.errors import FormatError, InputError, format_list, missing_columns
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
 from fairtk.frames.accepted import column_of, swapped_message
+from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import SURROGATE, are_ids, categories, find_flaw
 from fairtk.frames.schema import (
     NumberRule,
@@ -164,6 +165,12 @@ def check_texts(values: pd.Series, column: str, refuse: Refuse) -> pd.Series:
         message = f"{column} must be text, got {short_repr(values.iloc[int(rows[0])])}"
         refuse(RowProblem(rows, message))
     return values.astype(str)
+
+
+def with_numbers(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return the frame with checked columns of booleans or objects as floats, for readers."""
+    there = [c for c in columns if c in frame.columns and frame[c].dtype.kind not in "iuf"]
+    return frame.assign(**{c: as_numbers(frame[c]) for c in there}) if there else frame
 
 
 # Numbers in text -------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, ParameterError, warn
+from fairtk.errors import FormatError, InputError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
@@ -39,6 +39,7 @@ from fairtk.io.rows import (
     read_whitespace,
     refuse_aliases,
     refuse_spaces,
+    with_numbers,
 )
 from fairtk.io.tables import write_table
 
@@ -104,9 +105,15 @@ def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
         path: the file; gzipped with the suffix ``.gz``.
 
     Raises:
-        InputError: the run is invalid, or a qid or docno is empty or has white space.
+        InputError: the run is invalid, a qid or docno is empty or has white space, or the suffix is
+            that of Parquet.
     """
     coded = Run(run, "write_task_run")
+    if is_parquet_name(path):
+        raise InputError(
+            f"write_task_run: {path}: a list of TREC Fair Ranking is text; write .tsv, or use "
+            "write_run for Parquet"
+        )
     refuse_spaces("write_task_run", qid=coded.qids, docno=coded.docnos)
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
     if coded.sampled:
@@ -289,7 +296,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     if is_parquet_name(path):
         check_samples(run, "write_run")
         refuse_aliases("write_run", run.columns)
-        write_table(run, path)
+        write_table(with_numbers(run, SCORE, RANK, SAMPLE), path)
         return
     remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])

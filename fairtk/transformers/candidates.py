@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
+import queue
 import re
 import shutil
+import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,8 +26,9 @@ from fairtk.errors import DataWarning, FairtkError, InputError, ParameterError, 
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
 from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
-from fairtk.interpreters import cores
+from fairtk.interpreters import ENDED, Interpreter, cores
 from fairtk.io import file_lock, resolve_dataset
+from fairtk.plugins.streams import on_terminal
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -372,7 +375,7 @@ class CollectionBM25(FairTransformer):
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 with file_lock(folder.parent):  # another process may be building it
                     if not folder.exists():
-                        self._build(PisaIndex, folder)
+                        self._build(folder)
             self._search = self._opened_in(PisaIndex, folder)
         return self._search
 
@@ -380,70 +383,106 @@ class CollectionBM25(FairTransformer):
         index = kind(str(folder), text_field="text", threads=self.threads)
         return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results)
 
-    def _build(self, kind: Any, folder: Path) -> None:
+    def _build(self, folder: Path) -> None:
         """Build the index in a temporary folder and rename it, so that it is always complete.
 
         An index for another k1 and b is reused, except for its weights.
         """
         part = folder.with_name(f".part.{folder.name}")
         shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
+        # PISA writes its log to file descriptors, which all threads of a process share
+        indexer = Interpreter(f"{__name__}:serve_index", stderr=subprocess.DEVNULL)
         try:
-            with _silence() as terminal:
-                if other := next(folder.parent.glob("k1-*-b-*"), None):
-                    weights = shutil.ignore_patterns("bm25.*")
-                    shutil.copytree(other, part, copy_function=_link_or_copy, ignore=weights)
-                else:
-                    self._index(kind, part, terminal)
-                # the first search computes the weights
-                self._opened_in(kind, part).transform(
-                    pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
-                )
+            indexer.ask((str(part), self.threads, _BATCH))
+            if other := next(folder.parent.glob("k1-*-b-*"), None):
+                weights = shutil.ignore_patterns("bm25.*")
+                shutil.copytree(other, part, copy_function=_link_or_copy, ignore=weights)
+            else:
+                self._index(indexer)
+            if problem := indexer.ask((self.k1, self.b)):
+                raise FairtkError(f"CollectionBM25: PISA cannot write the index: {problem}")
             part.rename(folder)
+        except ENDED as error:
+            if indexer.process.poll() is None:  # an error of the documents
+                raise
+            raise FairtkError(
+                "CollectionBM25: the process that writes the index has ended (exit code "
+                f"{indexer.process.returncode}); is there enough memory and disk space?"
+            ) from error
         finally:
+            indexer.end()
             shutil.rmtree(part, ignore_errors=True)
 
-    def _index(self, kind: Any, part: Path, terminal: TextIO) -> None:
-        errors: list[Exception] = []
-        # Small batches save memory. But with one core PISA has no worker thread, and waits forever
-        # at the third batch.
-        size = _BATCH if cores() > 1 else _ALL
-        index = kind(str(part), text_field="text", threads=self.threads, batch_size=size)
-        rows = self._rows(terminal, errors)
-        first = next(rows, None)
-        if first is not None:
-            index.index(itertools.chain([first], rows))
-        if errors:
-            raise errors[0]
-        if first is None:
-            raise InputError("CollectionBM25: no documents")
-
-    def _rows(self, terminal: TextIO, errors: list[Exception]) -> Iterator[dict[str, str]]:
-        """Yield the documents, and append an exception to `errors`.
-
-        PISA reads them in another thread, where an exception would end the index silently.
-        """
+    def _index(self, indexer: Interpreter) -> None:
+        """Send the documents to the process that indexes them; the first of a docno counts."""
         from tqdm import tqdm
 
         seen = SeenNames()
-        bar: Any = {"desc": "indexing", "unit": " docs", "file": terminal}
-        bar["disable"] = not terminal.isatty()
+        silent = not on_terminal(sys.stderr)
+        documents = iter(tqdm(self.documents(), desc="indexing", unit=" docs", disable=silent))
         read = 0
+        while batch := list(itertools.islice(documents, _BATCH)):
+            docnos = [str(document[DOCNO]) for document in batch]
+            rows = zip(docnos, batch, seen.add(docnos), strict=True)
+            indexer.ask([{DOCNO: d, "text": document["text"]} for d, document, new in rows if new])
+            read += len(batch)
+            if read % _LINE == 0 and silent:
+                print(f"indexing: {read:,} documents read", file=sys.stderr)
+        if not read:
+            raise InputError("CollectionBM25: no documents")
+        if read >= _LINE:
+            print(f"indexing: {read:,} documents read; the index is written", file=sys.stderr)
+
+
+def serve_index() -> Callable[[Any], str | None]:
+    """Return a function that writes a PISA index, for a process of its own.
+
+    The first call has the folder, the threads and the documents of a batch. Lists of documents
+    follow, unless the folder has an index. The last call has k1 and b; it computes the weights, and
+    returns the problem if there is one.
+    """
+    from pyterrier_pisa import PisaIndex
+
+    batches: queue.Queue[list[dict[str, str]] | None] = queue.Queue(2)
+    options: dict[str, Any] = {"text_field": "text"}
+    problems: list[str] = []
+    folder = ""
+
+    def index() -> None:
         try:
-            documents = iter(tqdm(self.documents(), **bar))
-            while batch := list(itertools.islice(documents, _BATCH)):
-                docnos = [str(document[DOCNO]) for document in batch]
-                # the first record of a duplicate docno counts
-                new = seen.add(docnos)
-                for docno, document, first in zip(docnos, batch, new, strict=True):
-                    if first:
-                        yield {DOCNO: docno, "text": document["text"]}
-                read += len(batch)
-                if read % _LINE == 0 and bar["disable"]:
-                    terminal.write(f"indexing: {read:,} documents read\n")
-            if read >= _LINE:
-                terminal.write(f"indexing: {read:,} documents read; the index is written\n")
+            documents = itertools.chain.from_iterable(iter(batches.get, None))
+            PisaIndex(folder, **options).index(documents)
         except Exception as error:
-            errors.append(error)
+            problems.append(f"{type(error).__name__}: {error}")
+            while batches.get() is not None:  # the sender must not wait
+                pass
+
+    writer = threading.Thread(target=index, daemon=True)
+
+    def answer(call: Any) -> str | None:
+        nonlocal folder
+        if isinstance(call, list):
+            if not writer.is_alive():
+                writer.start()
+            batches.put(call)
+        elif len(call) == 3:
+            folder, options["threads"], size = call
+            # Small batches save memory. But with one core PISA has no worker thread, and waits
+            # forever at the third batch.
+            options["batch_size"] = size if cores() > 1 else _ALL
+        else:
+            if writer.is_alive():
+                batches.put(None)
+                writer.join()
+            if not problems:
+                try:  # the first search computes the weights
+                    search = PisaIndex(folder, **options).bm25(k1=call[0], b=call[1])
+                    search.transform(pd.DataFrame([["1", "a"]], columns=[QID, QUERY]))
+                except Exception as error:
+                    problems.append(f"{type(error).__name__}: {error}")
+        return next(iter(problems), None)
+
+    return answer
 
 
 def _link_or_copy(source: str, target: str) -> None:
@@ -483,26 +522,3 @@ class SeenNames:
             last = np.concatenate([self._parts.pop(), self._parts.pop()])
             self._parts.append(np.sort(last))
         return new
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[TextIO]:
-    """Hide PISA's log, which C++ writes to the file descriptors of stdout and stderr.
-
-    Yields:
-        The original stderr.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    before = [os.dup(number) for number in (1, 2)]
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in (1, 2):
-            os.dup2(null, number)
-        with open(before[1], "w", encoding="utf-8", closefd=False) as terminal:
-            yield terminal
-    finally:
-        for number, old in enumerate(before, 1):
-            os.dup2(old, number)
-            os.close(old)
-        os.close(null)

@@ -162,3 +162,11 @@ def test_runs_of_ms_marco_are_not_taken_for_task_2(write):
     assert len(read_run(write("id\tseq_no\tpage_id\n" + MARCO, "named.tsv"))) == 3
     assert len(read_run(write(MARCO + "9\t12\t2\n", "several.tsv"))) == 4  # one seq_no, two pages
     assert len(read_run(write("4\t1\t1\n9\t1\t1\n", "one.tsv"))) == 2  # one page a topic
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "pq"])
+def test_a_list_is_not_written_under_the_name_of_a_parquet_file(tmp_path, suffix):
+    path = tmp_path / f"list.{suffix}"
+    with pytest.raises(InputError, match=suffix):
+        write_task_run(pd.DataFrame({"qid": ["1"], "docno": ["2"], "score": [1.0]}), path)
+    assert not path.exists()
