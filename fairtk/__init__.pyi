@@ -50,6 +50,7 @@ from .plugins import cite as cite
 from .plugins import hookimpl as hookimpl
 from .plugins import register_groups as register_groups
 from .plugins import register_target as register_target
+from .remarks import Remark as Remark
 from .transformers import BM25Scorer as BM25Scorer
 from .transformers import Candidates as Candidates
 from .transformers import ContrieverScorer as ContrieverScorer

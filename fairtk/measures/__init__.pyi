@@ -1,6 +1,7 @@
 from .awrf import AWRF as AWRF
 from .awrf import few_known_groups as few_known_groups
 from .base import FairMeasure as FairMeasure
+from .base import RemarkKind as RemarkKind
 from .base import drop_undefined as drop_undefined
 from .base import value_bounds as value_bounds
 from .by_group import ByGroup as ByGroup
