@@ -150,6 +150,8 @@ def providers(
     if not isinstance(run, pd.DataFrame):
         run = read_run(run)
     owners = _owners(providers)
+    if not len(owners.docnos):
+        raise InputError(f"{where} (providers): no rows")
     try:
         measure = EE_R(browsing=browsing) @ cutoff
     except ParameterError as error:  # without the name of the measure

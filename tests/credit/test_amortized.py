@@ -136,6 +136,7 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
             InputError,
             "docno 'x' in the providers, 'a' in the run",
         ),
+        ({"providers": OWNERS[:0]}, InputError, "providers"),
         ({"weights": {"1": 1.0}}, InputError, "weight of qid '2'"),
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),
