@@ -57,7 +57,7 @@ def test_unknown_groups():
     frame = pd.DataFrame({"docno": ["d1", "d2", "d3"], "group": ["a", "@UNKNOWN", "b"]})
     made = Groups.from_frame(frame, name="toy")
     ranking = ["d1", "d2", "d3"]
-    even = Target.uniform(made)
+    even = Target.uniform(made, unknown=True)
     asked = Skew(groups=made, target=even, group="@UNKNOWN", unlabeled="group")
     assert value(asked, ranking) == pytest.approx(0)
     # dropped, the target of a is 1/2 and its share is 1/2
