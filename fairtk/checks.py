@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Collection, Iterable
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -150,6 +150,8 @@ def text(name: str, value: Any, where: str = "") -> str:
 def refuse_missing(name: str, value: Any, where: str = "", default: Any = ...) -> None:
     """Raise an error for None, NaN, infinity and an empty string that are not the default.
 
+    So does an integer that is too large for a float.
+
     Args:
         name: the setting.
         value: the user's value.
@@ -164,7 +166,7 @@ def refuse_missing(name: str, value: Any, where: str = "", default: Any = ...) -
     if value is None:
         prefix = f"{where}: " if where else ""
         raise ParameterError(f"{prefix}{name} must not be None; omit it to use its default")
-    is_real = isinstance(value, Real) and not isinstance(value, Integral)
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
     if is_real and not math.isfinite(_real(value)):
         raise _error(name, value, where, "be finite")
     if isinstance(value, str) and not value.strip():

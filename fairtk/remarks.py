@@ -95,8 +95,8 @@ KINDS: dict[str, RemarkKind] = {
     MIXED_SAMPLES: RemarkKind(
         DataWarning,
         "the ranks in {count} sampled rankings are not 0, 1, 2, ..., for {queries}, so samples "
-        "were ranked or cut together; wrap transformers that group their input by qid, e.g. "
-        "PerSample(reranker % 5)",
+        "may have been ranked or cut together; wrap transformers that group their input by qid, "
+        "e.g. PerSample(reranker % 5), and number the ranks again after a filter",
     ),
     UNEVEN_SAMPLES: RemarkKind(
         DataWarning,

@@ -16,7 +16,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
-from fairtk.display.tables import fitted_lines, html_text, shorten
+from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
@@ -39,7 +39,6 @@ from fairtk.report.curves import area_under
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.statistics import mean_intervals, no_interval, percentile_interval
 from fairtk.report.tables import LIMITS, axis_text, count_text, signed
-from fairtk.report.tables import interval as interval_text
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
@@ -252,11 +251,11 @@ class Frontier:
 def _interval(row: Any, digits: int = 4, *, signs: bool = True) -> str:
     if math.isnan(row.low):
         return f"(no interval: {row.note})"
-    return (interval_text if signs else _ends)(row.low, row.high, digits)
+    return interval_text(row.low, row.high, digits, sign="+" if signs else "")
 
 
 def _ends(low: float, high: float, digits: int) -> str:
-    return "" if math.isnan(low) else f"[{low:.{digits}f}, {high:.{digits}f}]"
+    return "" if math.isnan(low) else interval_text(low, high, digits)
 
 
 def _distant_points(x: FloatArray, y: FloatArray) -> list[int]:

@@ -7,7 +7,7 @@ queries, not within each query (Biega et al. 2018, "Equity of Attention").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,7 +21,7 @@ from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, format_list, such, warn
-from fairtk.exposure import BrowsingModel
+from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.groups import Groups
@@ -150,6 +150,8 @@ def providers(
     if not isinstance(run, pd.DataFrame):
         run = read_run(run)
     owners = _owners(providers)
+    if not len(owners.docnos):
+        raise InputError(f"{where} (providers): no rows")
     try:
         measure = EE_R(browsing=browsing) @ cutoff
     except ParameterError as error:  # without the name of the measure
@@ -270,10 +272,11 @@ def _summary(
     n_queries, n = amount.shape
     share, merit_share = (_shares((weight @ part)[None]) for part in (amount, merit))
     value = _values(np.sort(share, axis=1), np.abs(share - merit_share).sum(axis=1), top)[0]
-    chance, noise = np.full((2, 1, len(SUMMARY)), np.nan)
+    noise, chance, alike = np.full((3, 1, len(SUMMARY)), np.nan)
     if n_queries > 1:
-        scale, wide = math.sqrt(n_queries / (n_queries - 1)), expansion(n_queries, confidence)
-        parts: list[tuple[FloatArray, FloatArray]] = []
+        chance, alike = _exchanged(amount, merit, weight[used], top, resamples, seed)
+        wide = expansion(n_queries, confidence)
+        parts: list[FloatArray] = []
         for times in np.array_split(
             drawn_weights(n_queries, resamples, seed),
             max(1, resamples * max(n, n_queries) // _BLOCK),
@@ -281,19 +284,53 @@ def _summary(
             drawn, drawn_merit = (_shares((times * weight) @ part) for part in (amount, merit))
             errors = np.sort(drawn - share, axis=1)
             distance = np.abs(drawn - drawn_merit - (share - merit_share)).sum(axis=1)
-            equal = _shares(np.maximum(1 / n + scale * errors, 0.0))
-            signs = [_values(rows, distance, top) for rows in (errors, -errors[:, ::-1])]
-            parts.append((_values(equal, scale * distance, top), wide * np.abs(signs).max(axis=0)))
-        chance, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+            parts.append(wide * _noise(errors, distance, top))
+        noise = np.concatenate(parts)
     n_top = max(1, math.ceil(top * n))
     bounds = [(0.0, 2.0), (0.0, 1 - 1 / n), (n_top / n, 1.0), (0.0, 1 / n)]
     rows = [
         [name, number, _mean(by_chance), *noise_interval(number, sizes, confidence, ends)]
-        for name, number, by_chance, sizes, ends in zip(
-            SUMMARY, value, chance.T, noise.T, bounds, strict=True
+        for name, number, by_chance, *sizes, ends in zip(
+            SUMMARY, value, chance.T, noise.T, alike.T, bounds, strict=True
         )
     ]
     return pd.DataFrame(rows, columns=["name", "value", "chance", "low", "high", "note"])
+
+
+def _noise(errors: FloatArray, distance: FloatArray, top: float) -> FloatArray:
+    """Return N(e) of sorted errors of shares; see `noise_interval`."""
+    signs = [_values(rows, distance, top) for rows in (errors, -errors[:, ::-1])]
+    return np.asarray(np.abs(signs).max(axis=0))
+
+
+def _exchanged(
+    amount: Any, merit: Any, weight: FloatArray, top: float, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return values and N(e) of samples in which the providers of each query are exchanged.
+
+    If providers are treated alike, each provider's amount and merit in a query are as likely to be
+    those of any other provider. So each query's providers are shifted by a random number, with
+    amounts and merits together. Unlike bootstrap samples, these show what is possible for providers
+    that chance has left without exposure in all queries. Both results have shape (resamples, 4).
+    """
+    rng, (n_queries, n) = np.random.default_rng([seed, 1]), amount.shape
+    values, noise = np.zeros((2, resamples, len(SUMMARY)))
+    parts = [part.tocoo() for part in (amount, merit)]
+    for draw in range(resamples):
+        shift = rng.integers(n, size=n_queries)
+        share, merit_share = (
+            _shares(
+                sum_by_index((part.col + shift[part.row]) % n, part.data * weight[part.row], n)[
+                    None
+                ]
+            )
+            for part in parts
+        )
+        distance = np.abs(share - merit_share).sum(axis=1)
+        share = np.sort(share, axis=1)
+        values[draw] = _values(share, distance, top)[0]
+        noise[draw] = _noise(share - 1 / n, distance, top)[0]
+    return values, noise
 
 
 def _mean(values: FloatArray) -> float:
@@ -460,7 +497,7 @@ def _compared(
         alike = difference_and_ratio(common + errors * np.sqrt(size / (size - 1)))
         chances = [float(values.mean()) for values in alike]  # NaN if a ratio is undefined
         noise, _ = difference_and_ratio(errors * expansion(size, confidence))
-        ends = noise_interval(difference, noise, confidence, (0.0, largest))
+        ends = noise_interval(difference, [noise], confidence, (0.0, largest))
     rows = [
         ("difference", difference, chances[0], *ends),
         ("ratio", ratio, chances[1], math.nan, math.nan, "see the interval of the difference"),
@@ -488,7 +525,7 @@ def expansion(n: npt.ArrayLike, confidence: float) -> FloatArray:
 
 def noise_interval(
     value: float,
-    noise: FloatArray,
+    noises: Sequence[FloatArray],
     confidence: float,
     bounds: tuple[float, float],
 ) -> tuple[float, float, str]:
@@ -500,22 +537,24 @@ def noise_interval(
     intervals do not contain f(s). But f or -f is sublinear: f(s + e) <= f(s) + f(e), and
     f(s) <= f(s + e) + f(-e). So the distance between f(s + e) and f(s) is at most
     N(e) = max(|f(e)|, |f(-e)|), and value +- the quantile of N(e) contains f(s) with at least the
-    level of the quantile, for all s. Bootstrap samples of the queries give the errors. Far from the
-    boundary the interval is wider than necessary.
+    level of the quantile, for all s. Bootstrap samples of the queries give the errors. With few
+    queries they are too small for providers that chance has left without exposure, so `providers`
+    also has the errors at the boundary; the larger quantile counts. Far from the boundary the
+    interval is wider than necessary.
 
     Args:
         value: f(s + e).
-        noise: N(e) of bootstrap samples, shape (resamples,); NaN if undefined.
+        noises: one or several arrays of N(e), each of shape (resamples,); NaN if undefined.
         confidence: the level of the interval.
         bounds: the smallest and the largest possible value.
 
     Returns:
         The ends and ``""``; NaN, NaN and the reason if there is no noise.
     """
-    noise = noise[~np.isnan(noise)]
-    if math.isnan(value) or not len(noise):
+    known = [noise[~np.isnan(noise)] for noise in noises]
+    if math.isnan(value) or not all(map(len, known)):
         return math.nan, math.nan, "the value is undefined" if math.isnan(value) else TOO_FEW
-    half = float(np.quantile(noise, confidence))
+    half = max(float(np.quantile(noise, confidence)) for noise in known)
     if half <= _ROUNDING * max(1.0, abs(value)):
         return math.nan, math.nan, "the bootstrap samples have equal values"
     # rounding may put the value outside its bounds

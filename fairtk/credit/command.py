@@ -7,7 +7,7 @@ from typing import Any
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
-from fairtk.display.tables import number_text
+from fairtk.display.tables import interval_text, number_text
 from fairtk.plugins.streams import to_stderr
 
 _MOST_ROWS = 20
@@ -52,7 +52,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
             row.name,
             number_text(row.value, 4),
             number_text(row.chance, 4),
-            f"({row.note})" if row.note else f"[{row.low:.4f}, {row.high:.4f}]",
+            f"({row.note})" if row.note else interval_text(row.low, row.high),
         ]
         for row in result.summary.itertuples(index=False)
     ]

@@ -217,6 +217,29 @@ def number_text(value: float, digits: int = 4) -> str:
     return "undefined" if math.isnan(value) else f"{value:z.{digits}f}"
 
 
+_MOST_DIGITS = 15
+"""The maximum number of decimals of an interval."""
+
+
+def interval_text(low: float, high: float, digits: int = 4, *, sign: str = "") -> str:
+    """Return an interval with the number of decimals with which its ends differ.
+
+    Args:
+        low: the lower end; NaN for no interval.
+        high: the upper end.
+        digits: the smallest number of decimals.
+        sign: ``"+"`` to write the signs of positive ends.
+
+    Returns:
+        ``"[0.1, 0.2]"``, or ``"undefined"``. An interval is never written with the width 0.
+    """
+    if math.isnan(low):
+        return "undefined"
+    while digits < _MOST_DIGITS and f"{low:z.{digits}f}" == f"{high:z.{digits}f}":
+        digits += 1
+    return f"[{low:{sign}z.{digits}f}, {high:{sign}z.{digits}f}]"
+
+
 def rounded_text(value: float, digits: int) -> str:
     """Return a rounded value; ``"<0.01"`` if it would be rounded to 0, "undefined" for NaN."""
     if math.isnan(value) or value == 0:

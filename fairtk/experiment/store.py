@@ -205,18 +205,19 @@ class Store:
 
     Args:
         folder: the folder, which is created if missing; `None` for results in memory.
+        allow_read_only: whether a file that cannot be written is opened for reading only.
 
     Raises:
         StoreError: the file cannot be opened or written.
         InputError: the path is a symlink loop.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, allow_read_only: bool = False) -> None:
         self.path = None if folder is None else real_path(folder) / FILE
         if self.path is not None:
             _make_folder(self.path.parent)
         try:
-            self.file = Database(self.path)
+            self.file = Database(self.path, allow_read_only)
         except FormatError as error:  # nothing was committed
             raise StoreError(str(error)) from error
         # results that outlive an experiment need the file
@@ -375,8 +376,12 @@ class Store:
         if frame in self._held:
             held = self._held[frame]
             return from_bytes(held, pickled=True) if isinstance(held, bytes) else held
-        [[data]] = self.select("SELECT data FROM frames WHERE frame = ?", (frame,))
-        return from_bytes(data)
+        rows = self.select("SELECT data FROM frames WHERE frame = ? AND data != x''", (frame,))
+        if not rows:
+            raise StoreError(
+                f"{self.path}: these results were removed by `prune`; run the experiment again"
+            )
+        return from_bytes(rows[0][0])
 
     # Values -----------------------------------------------------------------------------------
 
@@ -487,7 +492,12 @@ def prune(
                         delete(f"{table} WHERE chain = ?", number)
             if failed:
                 removed += delete("cells WHERE error IS NOT NULL")
-            delete("frames WHERE frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)")
+            unused = "frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)"
+            last = "(SELECT max(frame) FROM frames)"
+            delete(f"frames WHERE {unused} AND frame < {last}")
+            # the last row stays without data: a number that is used again would give open results
+            # the rows of others
+            database.execute(f"UPDATE frames SET data = x'' WHERE {unused}")
             delete("evaluations")
             return removed
 
@@ -552,7 +562,7 @@ def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment")
-    return Store(Path(save_dir))
+    return Store(Path(save_dir), allow_read_only=True)
 
 
 def _chain(store: Store, start: str, only: Collection[str] | None = None) -> int:

@@ -316,16 +316,19 @@ def _create(path: Path) -> None:
 def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sqlite3.Connection:
     """Return a connection to a file of this version, or close it and raise a `FormatError`.
 
-    A file of version 4 is upgraded, unless it is opened for reading only. A ledger does not read
-    the new table.
+    A file of version 4 is upgraded. If it is opened for reading only, the new table is temporary.
     """
+    runs = re.findall(r"CREATE TABLE runs .*?;", SCHEMA, re.DOTALL)[0]
     try:
         problem, version = _problem_of(connection)
-        if not problem and version != FORMAT and not read_only:
+        if not problem and version != FORMAT and read_only:
+            connection.execute(runs.replace("TABLE", "TEMPORARY TABLE", 1))
+            connection.execute(_RUNS)
+        elif not problem and version != FORMAT:
             connection.execute("BEGIN IMMEDIATE")
             problem, version = _problem_of(connection)
             if not problem and version != FORMAT:  # otherwise another process was faster
-                connection.execute(re.findall(r"CREATE TABLE runs .*?;", SCHEMA, re.DOTALL)[0])
+                connection.execute(runs)
                 connection.execute(_RUNS)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
             connection.execute("COMMIT")

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import InputError
 from fairtk.exposure import TREC
 from fairtk.exposure.expected import normalized_gain
@@ -43,7 +44,12 @@ class TRECnDCG(FairMeasure):
             desc="without @k: the requested number of documents, the length of the ideal ranking",
             check=count,
         ),
-        "rel": Param((int, float), default=1, desc="smallest label of a useful document"),
+        "rel": Param(
+            (int, float),
+            default=1,
+            desc="smallest label of a useful document",
+            check=checks.positive,
+        ),
     }
     supports_exact_exposure = True
 

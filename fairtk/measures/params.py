@@ -12,6 +12,7 @@ from os import PathLike, fspath
 from typing import Any
 
 import ir_measures
+import numpy as np
 import pandas as pd
 from ir_measures import ParamInfo
 
@@ -66,6 +67,8 @@ class Param(ParamInfo):  # type: ignore[misc]
         if value is None:
             checks.refuse_missing(name, value, measure, self.default)
             return None, None
+        if isinstance(value, np.generic):
+            value = value.item()  # numbers of numpy, whose text cannot be read back
         kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             types = " or ".join(k.__name__ for k in kinds)

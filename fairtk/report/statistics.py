@@ -263,9 +263,10 @@ def paired_test(
         x: values of one system, one per query, shape (n,).
         y: values of the other system, for the same queries in the same order.
         test: ``"t"`` (Student; the mean), ``"randomization"`` (sign flips of all differences, exact
-            for up to 20; the mean) or ``"wilcoxon"`` (signed ranks of the differences other than 0,
-            as in R's ``wilcox.test``: exact without ties up to 50, otherwise normal with
-            corrections for ties and continuity). The Wilcoxon test is a test of the pseudomedian,
+            for up to 20; the mean) or ``"wilcoxon"`` (signed ranks of the differences other than 0:
+            exact without ties up to 50, otherwise normal with corrections for ties and continuity,
+            as in R's ``wilcox.test``, which is also normal for exactly 50 and with any difference
+            of 0). The Wilcoxon test is a test of the pseudomedian,
             which equals the mean only for symmetric differences; as a test of the mean it rejects
             skewed differences too often.
         confidence: the level of the interval, in (0, 1).
@@ -396,6 +397,8 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
 
 
 SAME_AMOUNT = "all pairs differ by the same amount"
+_SMALLEST = 1e-150
+"""Numbers below this have a square of 0 in floating-point arithmetic, so they count as 0."""
 
 
 def no_test(differences: FloatArray) -> str:
@@ -406,7 +409,10 @@ def no_test(differences: FloatArray) -> str:
         return "only one pair is defined"
     if not differences.any():
         return "all differences are 0"
-    if np.ptp(differences) <= _ZERO * np.abs(differences).max():
+    largest = np.abs(differences).max()
+    if largest < _SMALLEST:
+        return "all differences are 0"
+    if np.ptp(differences) <= _ZERO * largest:
         return SAME_AMOUNT
     return ""
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import number_text, shorten
+from fairtk.display.tables import interval_text, number_text, shorten
 from fairtk.errors import InputError, printable
 from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
@@ -132,7 +132,7 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
             [
                 MeanCell(
                     number_text(mean, DIGITS),
-                    f"({why})" if why else f"[{a:.{DIGITS}f}, {b:.{DIGITS}f}]",
+                    f"({why})" if why else interval_text(a, b, DIGITS),
                     system in best_systems(results, measure, DIGITS),
                     marks.get((measure, system), ""),
                 )
@@ -356,8 +356,7 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
 
 def interval(low: float, high: float, digits: int = 4) -> str:
     """Return the interval of a difference."""
-    ends = f"[{signed(low, digits)}, {signed(high, digits)}]"
-    return "undefined" if math.isnan(low) else ends
+    return interval_text(low, high, digits, sign="+")
 
 
 def signed(value: float, digits: int = 4) -> str:

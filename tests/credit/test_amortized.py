@@ -40,10 +40,10 @@ def test_summary_by_hand():
         "top": 0.5,
         "minimum": 0.5,
     }
-    # Query 1 alone: shares (1, 0), merit (1/2, 1/2), gaps (1/2, -1/2); query 2 alone: (0, 1),
-    # (1, 0), (-1, 1). Both: (-1/4, 1/4), so errors of (3/4, -3/4) or minus that, each in a quarter
-    # of the draws, times sqrt(2 / 1). By chance: half of the draws * 1.5 * sqrt(2) = 1.06
-    assert summary["chance"]["amortized"] == pytest.approx(1.5 / 2**0.5, abs=0.15)
+    # Query 1: shares (1, 0), merit (1/2, 1/2); query 2: (0, 1), (1, 0). Exchanged in both or in
+    # none, shares are (1/2, 1/2) and merit (3/4, 1/4) or the reverse: .5. Exchanged in one, they
+    # are (0, 1) and (3/4, 1/4): 1.5. By chance: the mean of both, 1
+    assert summary["chance"]["amortized"] == pytest.approx(1, abs=0.15)
     # The quantile of the errors, expanded for two queries, is beyond the bounds
     assert summary.loc["amortized", ["low", "high"]].tolist() == [0.0, 2.0]
     assert result.unknown == 0
@@ -136,6 +136,7 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
             InputError,
             "docno 'x' in the providers, 'a' in the run",
         ),
+        ({"providers": OWNERS[:0]}, InputError, "providers"),
         ({"weights": {"1": 1.0}}, InputError, "weight of qid '2'"),
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),

@@ -67,15 +67,14 @@ def test_chance_is_printed(tmp_path):
 
 
 def test_chance_of_two_queries_by_hand():
-    # cutoff 1: query 1 shows a, query 2 shows b; both merit 1/2. Draws: (2, 0), (1, 1), (0, 2)
-    # with shares (1, 0), (1/2, 1/2), (0, 1): errors of 1/2 in half of the draws, times sqrt(2 / 1).
-    # amortized by chance: 1/2 * 2 * 1/2 * sqrt(2) = 0.7071
+    # cutoff 1: query 1 shows a, query 2 shows b; both merit 1/2. Exchanged, the same provider is
+    # shown twice in half of the samples: amortized 1 with shares (1, 0), 0 with (1/2, 1/2)
     qrels = pd.DataFrame({"qid": list("1122"), "docno": list("abab"), "label": 1})
     run = pd.DataFrame({"qid": list("1122"), "docno": list("abba"), "score": [2.0, 1, 2, 1]})
     owners = pd.DataFrame({"docno": list("ab"), "group": list("ab")})
     summary = providers(qrels, run, owners, cutoff=1, resamples=4000).summary.set_index("name")
-    assert summary["chance"]["amortized"] == pytest.approx(0.5**0.5, abs=0.03)
-    # equal shares plus errors beyond 1/2 are (1, 0): Gini 1/2 in half of the draws
+    assert summary["chance"]["amortized"] == pytest.approx(1 / 2, abs=0.03)
+    # the Gini coefficient of (1, 0) is 1/2
     assert summary["chance"]["gini"] == pytest.approx(1 / 4, abs=0.02)
     assert summary["chance"]["top"] == pytest.approx(3 / 4, abs=0.02)
     assert summary["chance"]["minimum"] == pytest.approx(1 / 4, abs=0.02)
@@ -84,9 +83,9 @@ def test_chance_of_two_queries_by_hand():
 
 def test_noise_interval_by_hand():
     noise = np.arange(101) / 100  # its .95 quantile is .95
-    assert noise_interval(0.5, noise, 0.95, (0.0, 9.0)) == (0.0, pytest.approx(1.45), "")
-    assert noise_interval(2.0, noise, 0.95, (0.0, 2.0)) == (pytest.approx(1.05), 2.0, "")
-    low, _, note = noise_interval(0.5, np.zeros(9), 0.95, (0.0, 2.0))
+    assert noise_interval(0.5, [noise], 0.95, (0.0, 9.0)) == (0.0, pytest.approx(1.45), "")
+    assert noise_interval(2.0, [noise], 0.95, (0.0, 2.0)) == (pytest.approx(1.05), 2.0, "")
+    low, _, note = noise_interval(0.5, [np.zeros(9)], 0.95, (0.0, 2.0))
     assert np.isnan(low) and "equal values" in note
     # sqrt(10 / 9) * 2.2622 / 1.9600
     assert expansion(10, 0.95) == pytest.approx(1.2166, abs=1e-4)

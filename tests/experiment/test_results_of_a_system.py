@@ -3,7 +3,7 @@
 import json
 import shutil
 import warnings
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fairtk
 from fairtk.cli.group import cli
-from fairtk.errors import DataWarning, InputError, NotFoundError, StageError
+from fairtk.errors import DataWarning, InputError, NotFoundError, StageError, StoreError
 from fairtk.experiment import export, open_results, prune, stored_results
 from fairtk.experiment.store import FILE
 from fairtk.llm.store import FORMAT, Database
@@ -169,3 +169,39 @@ def test_files_of_format_4_are_upgraded(tmp_path):
     file = Database(tmp_path / "server" / FILE)
     assert file.read("PRAGMA user_version") == [(FORMAT,)]
     file.close()
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_read_only_file_is_read(tmp_path, monkeypatch, upgraded):
+    shutil.unpack_archive(Path(__file__).with_name("format_4.zip"), tmp_path)
+    folder = tmp_path / "server"
+    expected = contents_of_format_4(shutil.copytree(folder, tmp_path / "copy"))
+    if upgraded:
+        stored_results(folder)
+    before = (folder / FILE).read_bytes()
+    monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
+    assert contents_of_format_4(folder) == expected
+    with pytest.raises(StoreError, match=FILE):
+        prune(folder, failed=True)
+    assert (folder / FILE).read_bytes() == before
+
+
+def contents_of_format_4(folder):
+    """Return all rows by system, the failures and the content of a store."""
+    results = open_results(folder)
+    rows = {name: results.rankings(name).to_csv() for name in results.systems}
+    return rows, results.failures.to_csv(), stored_results(folder).to_csv()
+
+
+def test_open_results_after_prune_never_have_rows_of_others(tmp_path):
+    topics = pd.DataFrame({"qid": ["q1"], "query": ["one"]})
+    before = fairtk.Experiment({"a": system(1)}, topics, save_dir=tmp_path)
+    prune(tmp_path, systems=["a"])
+    assert stored_results(tmp_path).empty
+    run({"b": 2}, {"q1": "two"}, tmp_path)
+    with pytest.raises(StoreError, match="prune"):
+        before.rankings("a")
+    assert contents(open_results(tmp_path)) == {"b": {"q1": "two"}}
+    prune(tmp_path, systems=["b"])
+    with closing(Database(tmp_path / FILE)) as database:
+        assert database.read("SELECT sum(length(data)) FROM frames") == [(0,)]

@@ -65,3 +65,9 @@ def test_bad_input():
         equivalence_test(X, Y[1:], 0.1)
     with pytest.raises(ParameterError, match="confidence"):
         equivalence_test(X, Y, 0.1, confidence=1)
+
+
+def test_differences_whose_squares_are_0_have_no_test():
+    result = equivalence_test([0.0, 1e-308], [0.0, 0.0], 0.1)
+    assert np.isnan(result.p) and np.isnan(result.low)
+    assert result.note == "all differences are 0"

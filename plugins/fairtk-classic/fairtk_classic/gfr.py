@@ -87,7 +87,7 @@ MAX_LABEL = Param(
     int,
     default=1,
     desc="the highest grade of the labels",
-    check=checks.integer,
+    check=partial(checks.integer, most=1000),  # 2^max_label is a float
 )
 PART = Param(
     str,

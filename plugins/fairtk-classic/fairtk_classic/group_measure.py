@@ -184,7 +184,7 @@ class BinaryMeasure(GroupMeasure):
             )
         if level not in names:
             raise ParameterError(
-                f"{self.NAME}: unknown level {level!r} of {self.groups.name!r}; known: "
+                f"{self.NAME}: protected: unknown level {level!r} of {self.groups.name!r}; known: "
                 f"{format_list(names, 40)}"
             )
         return names.index(level)

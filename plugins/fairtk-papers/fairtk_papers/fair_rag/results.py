@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
+from fairtk.display.tables import rounded_text
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
@@ -71,7 +72,7 @@ _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15
 def _with_interval(values: pd.Series[float]) -> str:
     (low,), (high,) = mean_intervals(values.to_numpy(float)[None])
     half = (high - low) / 2
-    return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{half:.3f}")
+    return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
 
 
 @dataclass(frozen=True)
