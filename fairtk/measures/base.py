@@ -38,7 +38,8 @@ from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.scores import Scores
 from fairtk.plugins import registry
-from fairtk.remarks import Remark, RemarkKind, register_kinds
+from fairtk.remarks import Remark, register_kinds
+from fairtk.remarks import RemarkKind as RemarkKind
 
 
 @contextmanager
