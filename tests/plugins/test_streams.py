@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "fairtk/plugins/streams.py": "to_stderr, for loading plugins and for commands",
     "fairtk/interpreters.py": "a worker process redirects its own streams when it starts",
-    "fairtk/transformers/candidates.py": "PISA's log, which C++ writes while an index is made",
 }
 COMMANDS = ("fairtk/cli/*.py", "fairtk/analysis/*_command.py", "fairtk/*/command.py")
 """A command has a process of its own, and its tables must not mix with what plugins print."""
