@@ -22,17 +22,11 @@ REQUIRED = {
     "psutil": "psutil",
 }
 """Packages that a script needs if its text has these words."""
-LONG = ("bench_experiment", "bench_rag", "bench_start", "bench_workers")
-"""Scripts that start many processes or load several models."""
 OUTSIDE = ("benchmarks/*.py", "examples/**/*.py", "tutorials/*.py", "docs/**/*.py", "docs/**/*.md")
 
 
-def marked(script):
-    marks = [pytest.mark.slow, *([pytest.mark.nightly] if script.stem in LONG else [])]
-    return pytest.param(script, marks=marks, id=script.stem)
-
-
-@pytest.mark.parametrize("script", [marked(script) for script in SCRIPTS])
+@pytest.mark.nightly
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_tiny_run(script, tmp_path):
     text = script.read_text(encoding="utf-8")
     for words, package in REQUIRED.items():

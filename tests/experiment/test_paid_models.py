@@ -46,7 +46,8 @@ def test_all_operators_are_tried():
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of PyTerrier's operators
 @pytest.mark.parametrize(
-    "executor", ["serial", "processes", pytest.param("dask", marks=pytest.mark.slow)]
+    "executor",
+    ["serial", *(pytest.param(name, marks=pytest.mark.slow) for name in ("processes", "dask"))],
 )
 def test_each_answer_is_recorded_and_paid_once(tmp_path, server, executor):
     if executor == "dask":
