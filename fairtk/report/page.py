@@ -25,12 +25,12 @@ from fairtk.display.tables import shorten
 from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
-from fairtk.remarks import shown_texts
 from fairtk.report.queries import drill_down
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,
     bias_text,
+    caption_texts,
     coverage_table,
     difference_table,
     interval_table,
@@ -206,7 +206,7 @@ def page_text(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    remarks = " ".join(filter(None, [*shown_texts(results.remarks), bias]))
+    remarks = " ".join(filter(None, [*caption_texts(results), bias]))
     cells = mean_cells(results, compared)
     differences, tests = None, None
     if compared is not None:
@@ -370,8 +370,8 @@ def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment, without those of its stages."""
     settings = {"baseline": results.baseline} if results.baseline else {}
     excluded = (
-        *("title", "description", "stages", "systems"),
-        *("license", "command"),
+        *("title", "description", "note", "stages", "systems"),
+        *("warnings", "license", "command"),
     )
     settings |= {k: v for k, v in results.config.items() if k not in excluded}
     return {

@@ -117,6 +117,11 @@ class MeanCell(NamedTuple):
 SIGNIFICANT = "*"
 
 
+def caption_texts(results: Results) -> list[str]:
+    """Return the texts below tables: the note of a study, and remarks."""
+    return [*filter(None, [results.config.get("note")]), *shown_texts(results.remarks)]
+
+
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
     """Return the cells of the first table of a page, a row per system.
 
@@ -213,7 +218,7 @@ def difference_table(
     caption = (
         f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
         f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
-        f"{SIGNIFICANT} may be too small to matter. {' '.join(shown_texts(results.remarks))}"
+        f"{SIGNIFICANT} may be too small to matter. {' '.join(caption_texts(results))}"
     )
     return Table(["system", *results.measures], rows, caption.strip())
 
@@ -511,7 +516,7 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
 
 def page_warnings(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return the warnings of a page."""
-    texts = shown_texts(results.remarks)
+    texts = [*results.config.get("warnings", []), *shown_texts(results.remarks)]
     counts = results.counts
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())

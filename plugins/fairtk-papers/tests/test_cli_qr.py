@@ -197,7 +197,7 @@ def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):
         again = fairtk(*command)  # the toy ranks nothing any more
         assert again.exit_code == 0 and "toy" not in again.stderr.partition("warning")[0]
         assert again.stderr.count("warning: data: the toy has *doubts*") == 1
-        assert again.stderr.count("no ranking can reach 1") == 1
+        assert again.stderr.count("no ranking can reach") == 1
         assert "the toy has *doubts* (--strict)" in one_line(fairtk("--strict", *command), 2)
     plain = ("qr", config(first="systems = ['bm25']\n"), "-o", "plain")
-    assert "no ranking can reach 1" in one_line(fairtk("--strict", *plain), 2)
+    assert "no ranking can reach" in one_line(fairtk("--strict", *plain), 2)

@@ -293,8 +293,8 @@ def test_warnings_are_collected_and_said_once(gender, tmp_path):
         assert len([w for w in records if "the toy" in str(w.message)]) == 1
         assert results.warnings[0] == "the toy has *doubts*"
         # what no ranking can do is no surprise of this study, and stands in its report alone
-        assert "no ranking can reach 1" in results.warnings[1]
-        assert "no ranking can reach 1" not in str([w.message for w in records])
+        assert "no ranking can reach" in results.warnings[1]
+        assert "no ranking can reach" not in str([w.message for w in records])
         assert study.run().warnings == results.warnings  # those of earlier runs, too
 
 

@@ -67,7 +67,7 @@ def test_rows_stand_side_by_side_and_time_is_counted(results):
 
 def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkeypatch):
     expected = results.per_query
-    measured = "fairtk.experiment.values.evaluate_run"
+    measured = "fairtk.measures.evaluator.Evaluator.evaluate"
     monkeypatch.setattr(measured, lambda *_: pytest.fail("measured again"))
     pd.testing.assert_frame_equal(tuned.run().per_query, expected)
     pairs = results.controls.set_index(["system", "against", "measure"])["difference"]
