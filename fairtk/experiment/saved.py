@@ -270,7 +270,7 @@ def load(folder: Path) -> dict[str, Any]:
         if _NOTES in digests:
             notes = table(_NOTES)
             notes["note"] = notes["note"].map(json.loads).astype(object)
-        remarks = tuple(map(read_remark, config["remarks"]))
+        remarks = tuple(map(read_remark, config.get("remarks", [])))
         return {
             "rows": rows,
             "values": Values(per_query[COLUMNS], means, undefined, remarks),
