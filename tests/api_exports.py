@@ -1,7 +1,8 @@
-"""The exported names of fairtk and fairtk-papers, with their objects."""
+"""The exported names of fairtk, and of fairtk-papers if it is installed, with their objects."""
 
 import importlib
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -24,5 +25,6 @@ def _names():
     """Return the names of `docs/api.txt` that exist."""
     for line in (ROOT / "docs" / "api.txt").read_text(encoding="utf-8").splitlines():
         name, _, decision = line.partition(" ")
-        if name and name != "#" and not decision.strip().startswith("new"):
+        exists = name and name != "#" and not decision.strip().startswith("new")
+        if exists and find_spec(name.partition(".")[0]):
             yield name

@@ -48,7 +48,16 @@ def test_names(call):
 OTHERS = {
     # a result or a part of one, which users do not make
     *("CurveValue", "FairQROutcome", "Frontier", "MarginTest", "OffPolicyUtility", "PairedTest"),
-    *("Precision", "Providers", "QueryGain", "Results", "TwoLevelMean", "Comparison", "Finding"),
+    *(
+        "Precision",
+        "Providers",
+        "QueryGain",
+        "Remark",
+        "Results",
+        "TwoLevelMean",
+        "Comparison",
+        "Finding",
+    ),
     # tested by their contracts, or by tests of files and processes
     *("CollectionBM25", "DaskExecutor", "NeuralScorer", "query_gain", "export", "prune"),
     *("JensenShannon", "KullbackLeibler", "ReverseKullbackLeibler"),

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display import Table
-from fairtk.display.tables import rounded_text
+from fairtk.display import Table, rounded_text
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
