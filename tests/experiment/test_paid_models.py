@@ -47,7 +47,11 @@ def test_all_operators_are_tried():
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of PyTerrier's operators
 @pytest.mark.parametrize(
     "executor",
-    ["serial", *(pytest.param(name, marks=pytest.mark.slow) for name in ("processes", "dask"))],
+    [
+        "serial",
+        pytest.param("processes", marks=pytest.mark.slow),
+        pytest.param("dask", marks=pytest.mark.nightly),
+    ],
 )
 def test_each_answer_is_recorded_and_paid_once(tmp_path, server, executor):
     if executor == "dask":
