@@ -36,10 +36,10 @@ def sampled_run(words: list[str]) -> pd.DataFrame:
     for query in range(QUERIES):
         texts = [" ".join(rng.choice(words, 6)) for _ in range(10)]
         orders = [rng.permutation(10) for _ in range(DISTINCT)]
-        asked = " ".join(rng.choice(words, 5))
+        question = " ".join(rng.choice(words, 5))
         for sample in range(SAMPLES):
             for rank, d in enumerate(orders[sample % DISTINCT]):
-                rows.append((f"q{query}", asked, sample, f"d{d}", -float(rank), rank, texts[d]))
+                rows.append((f"q{query}", question, sample, f"d{d}", -float(rank), rank, texts[d]))
     columns = ["qid", "query", "sample", "docno", "score", "rank", "text"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -102,15 +102,15 @@ def main() -> None:
 
     rag, tokenizer = prompts.get("rag"), flan.backend.tokenizer
     top = run[run["rank"] < CUTOFF].groupby(["qid", "sample"], sort=False)
-    asked = [
+    prompt_texts = [
         rag(rows["query"].iloc[0], rows[["text"]].to_dict("records"), tokenizer) for _, rows in top
     ]
     loop = OneAtATime(folder, options.beams, options.new_tokens)
-    loop.generate(asked[:2])
+    loop.generate(prompt_texts[:2])
     started = time.perf_counter()
-    expected = loop.generate(asked)
+    expected = loop.generate(prompt_texts)
     theirs = time.perf_counter() - started
-    report(f"{len(asked)} rankings, {len(set(asked))} distinct prompts", ours, theirs,
+    report(f"{len(prompt_texts)} rankings, {len(set(prompt_texts))} distinct prompts", ours, theirs,
            answers, expected)  # fmt: skip
 
     rng = np.random.default_rng(1)

@@ -95,7 +95,7 @@ def names_of_settings(configurable: Any) -> tuple[str, ...]:
 
 
 def _class(configurable: Any) -> Any:
-    return type(configurable)
+    return type(configurable)  # Any, because mypy does not take these classes as hashable
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Functions that accept frames give the same result whatever the index."""
 
-import inspect
 import re
 import tempfile
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from api_exports import exports
+from api_exports import parameters
 
 import fairtk
 from fairtk import credit, io
@@ -291,26 +290,8 @@ EXEMPT = re.compile(
 )
 
 
-def parameters():
-    """Yield the parameters of exported functions, classes and methods that accept frames."""
-    for name, value in exports().items():
-        functions = {}
-        if inspect.isclass(value) and not issubclass(value, BaseException):
-            functions[name] = value.__init__
-            for key, method in vars(value).items():
-                method = getattr(method, "__func__", method)
-                if inspect.isfunction(method) and (key == "__call__" or key[0] != "_"):
-                    functions[f"{name}.{key}"] = method
-        elif inspect.isfunction(value):
-            functions[name] = value
-        for qualified, function in functions.items():
-            for parameter in inspect.signature(function).parameters.values():
-                if FRAMES.search(str(parameter.annotation)):
-                    yield f"{qualified} {parameter.name}"
-
-
 def test_each_parameter_with_a_frame_is_tested():
-    names = {*parameters()}
+    names = {*parameters(FRAMES)}
     assert len(names) > 80
     assert sorted(n for n in names - CALLS.keys() if not EXEMPT.match(n)) == []
 

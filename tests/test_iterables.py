@@ -1,13 +1,12 @@
 """Arguments with several values may be generators; a single string is one value, or is refused."""
 
-import inspect
 import re
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from api_exports import exports
+from api_exports import parameters
 from ir_measures import nDCG
 
 import fairtk
@@ -280,26 +279,8 @@ EXEMPT = re.compile(
 )
 
 
-def parameters():
-    """Yield the parameters with several values of exported functions, classes and methods."""
-    for name, value in exports().items():
-        functions = {}
-        if inspect.isclass(value) and not issubclass(value, BaseException):
-            functions[name] = value.__init__
-            for key, method in vars(value).items():
-                method = getattr(method, "__func__", method)
-                if inspect.isfunction(method) and (key == "__call__" or key[0] != "_"):
-                    functions[f"{name}.{key}"] = method
-        elif inspect.isfunction(value):
-            functions[name] = value
-        for qualified, function in functions.items():
-            for parameter in inspect.signature(function).parameters.values():
-                if SEVERAL.search(str(parameter.annotation)):
-                    yield f"{qualified} {parameter.name}"
-
-
 def test_each_parameter_with_several_values_is_tested():
-    names = {*parameters()}
+    names = {*parameters(SEVERAL)}
     assert len(names) > 80
     assert sorted(n for n in names - CALLS.keys() - TESTED_BELOW if not EXEMPT.match(n)) == []
     assert sorted((CALLS.keys() | TESTED_BELOW) - names) == []

@@ -77,7 +77,7 @@ class RunFacts:
             nothing = np.stack([zeros, zeros])
             return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
-        shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros
+        shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros.copy()
         np.minimum.at(shortest, query, length)
         np.maximum.at(longest, query, length)
         shortest[~judged.present] = -1
@@ -140,7 +140,7 @@ def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def deepest_cutoff(measures: Iterable[Any]) -> int:
-    """Return the largest cutoff of measures for which short rankings matter; or 0."""
+    """Return the largest cutoff of the measures that `depends_on_length`; 0 without a cutoff."""
     return max((measure["cutoff"] for measure in _cut(measures)), default=0)
 
 

@@ -258,7 +258,7 @@ class TransformerContract:
         for value in [not now] if isinstance(now, bool) else [1, 2, 4, 500, 0.25, 0.75]:
             try:
                 self.new(**{name: value})
-            except Exception:
+            except (FairtkError, TypeError, ValueError):  # not a valid value
                 continue
             if value != now:
                 return value

@@ -11,7 +11,7 @@ from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Target, evaluate
 from fairtk.errors import DataWarning, InputError
 from fairtk.remarks import NO_LABELS
 
-# the runs by hand have different numbers of samples
+# these runs have different numbers of samples
 pytestmark = pytest.mark.filterwarnings("ignore:.*PerSample:fairtk.errors.DataWarning")
 
 RUN = pd.DataFrame(

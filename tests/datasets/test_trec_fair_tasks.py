@@ -52,8 +52,8 @@ SHARES = {
 def loss_at_2(task):
     # both samples show a stub at 1 and page 3 at 2 (weights 1 and 1): on average half of the
     # exposure of rank 1 is female, so s = (female .5, male 1.5); the target is scaled by 2
-    shown = {"female": 0.5, "male": 1.5, "NB": 0.0}
-    return sum((shown[level] - 2 * share) ** 2 for level, share in SHARES[task].items())
+    exposure = {"female": 0.5, "male": 1.5, "NB": 0.0}
+    return sum((exposure[level] - 2 * share) ** 2 for level, share in SHARES[task].items())
 
 
 @pytest.mark.parametrize("task", BAD_TASKS, ids=repr)

@@ -115,8 +115,8 @@ def test_blocks_are_joined():
     frame = toy_samples(3)
     frame = frame[(frame["qid"] != "q3") | (frame["sample"] < 2)]
     frame = frame[(frame["qid"] != "q1") | (frame["rank"] != 1)]
-    qrels, whole = facts_of(frame)
-    (remark,) = remarks_on_runs([], qrels, whole)
+    qrels, facts = facts_of(frame)
+    (remark,) = remarks_on_runs([], qrels, facts)
     assert (remark.kind, remark.count, remark.qids) == (MIXED_SAMPLES, 3, ("q1",))
     labels = Qrels(toy_qrels(), "test")
     blocks = [

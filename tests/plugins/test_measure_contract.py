@@ -7,7 +7,7 @@ import pytest
 from failing import assert_found, failing, flawed, given
 
 from fairtk import FairMeasure
-from fairtk.measures import CUTOFF, Param
+from fairtk.measures import CUTOFF, Param, Scores
 from fairtk.testing import MeasureContract, toy_answers, toy_qrels
 
 
@@ -83,8 +83,8 @@ def change_gold_answers(self, qrels, run):
 
 def leave_short_rankings_open(self, judged):
     short = np.array([run is None or len(run) < 2 for _, _, run in judged.by_query(2)])
-    self.warn_undefined(judged.qids[short], len(short), "its ranking is too short")
-    return np.where(short, np.nan, Share.score_all(self, judged))
+    scores = Share.score_all(self, judged)
+    return Scores.of(scores.values, [("its ranking is too short", short)])
 
 
 def score_rows(self, judged, count):

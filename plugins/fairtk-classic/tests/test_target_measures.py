@@ -59,8 +59,8 @@ def test_unknown_groups():
     ranking = ["d1", "d2", "d3"]
     even = Target.uniform(made)
     thirds = Target.uniform(made, unknown=True)
-    asked = Skew(groups=made, target=thirds, group="@UNKNOWN", unlabeled="group")
-    assert value(asked, ranking) == pytest.approx(0)
+    measure = Skew(groups=made, target=thirds, group="@UNKNOWN", unlabeled="group")
+    assert value(measure, ranking) == pytest.approx(0)
     # dropped, the target of a is 1/2 and its share is 1/2
     assert value(Skew(groups=made, target=even, group="a"), ranking) == pytest.approx(0)
     with pytest.raises(ParameterError, match="'a'.*'b'.*'@UNKNOWN'"):
