@@ -71,7 +71,7 @@ KINDS: dict[str, RemarkKind] = {
         "fairtk.Experiment, or fairtk.drop_undefined(qrels) for queries without useful documents",
     ),
     MISSING: RemarkKind(
-        MissingWarning, "{queries} of the qrels are missing from the run; they get the worst value"
+        MissingWarning, "{queries} are missing from the run; they get the worst value"
     ),
     NO_COMMON: RemarkKind(
         UnmatchedWarning, "no query in common with the qrels ({detail}); {queries} count as missing"
@@ -119,17 +119,17 @@ KINDS: dict[str, RemarkKind] = {
     ),
     NEGATIVE_CREDIT: RemarkKind(
         DataWarning,
-        "{measure}: {count} values of credit are negative and count as 0, for {queries}; use "
+        "{measure}: negative values of credit count as 0 ({count}, for {queries}); use "
         "negative='refuse' for an error",
     ),
     UNDEFINED_CREDIT: RemarkKind(
         DataWarning,
-        "{measure}: credit is undefined (NaN, or a sum of 0) for {count} rankings, for {queries}. "
-        "Means exclude these rankings",
+        "{measure}: credit is undefined (NaN, or a sum of 0) for some rankings ({count}, for "
+        "{queries}). Means exclude these rankings",
     ),
     NO_CITATIONS: RemarkKind(
         DataWarning,
-        "{measure} is undefined for {count} answers without citations, for {queries}. Means "
+        "{measure} is undefined for answers without citations ({count}, for {queries}). Means "
         "exclude these answers",
     ),
     NOT_A_MEAN: RemarkKind(

@@ -85,7 +85,7 @@ def test_a_query_without_defined_credit_is_left_out():
     assert missing["merit"].to_dict() == {"P": 0.75, "Q": 0.25}
 
 
-@pytest.mark.filterwarnings("ignore:.*for 1 rankings")
+@pytest.mark.filterwarnings("ignore:.*for some rankings .1, for")
 def test_documents_of_rankings_without_defined_credit_alone_are_not_there():
     credit = pd.DataFrame(
         {"qid": "1", "sample": [0, 0, 1, 1], "docno": list("abax"), "credit": [3.0, 1.0, 0.0, 0.0]}
