@@ -107,7 +107,9 @@ def test_each_system_alone(fairtk, wiki, system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("last", [[], ["--status"], ["--dry-run"]])
+@pytest.mark.parametrize(
+    "last", [pytest.param([], marks=pytest.mark.nightly), ["--status"], ["--dry-run"]]
+)
 def test_single_options_of_qr(fairtk, wiki, world, last):
     cases = [[*_base("qr", wiki), *words, *last] for words in single_options(_words("qr"))]
     assert _failures(fairtk, "qr", cases) == {}
@@ -134,18 +136,31 @@ def test_single_options_of_rag(fairtk, wiki, world):
     assert _failures(fairtk, "rag", cases) == {}
 
 
+def _of_systems(wiki, chosen, attributes):
+    words = [word for name in chosen for word in ("-s", name)]
+    words += [word for name in attributes for word in ("--attribute", name)]
+    # all systems: their tuning takes minutes
+    flags = ["--no-variations", "--no-tuning"] if not chosen else ["--no-tuning"]
+    return [str(wiki), *words, *flags, "-o", "out"]
+
+
+CROSSED = ("geography", "gender*geography")
+
+
 @pytest.mark.slow
+def test_systems_without_another_that_tables_compare_with(fairtk, wiki):
+    subsets = [("mmr",), ("fair-qr",), ("mmr", "random-terms")]
+    cases = [_of_systems(wiki, chosen, CROSSED) for chosen in subsets]
+    assert _failures(fairtk, "qr", cases) == {}
+
+
+@pytest.mark.nightly
 def test_subsets_of_systems_and_attributes(fairtk, wiki):
     systems = ("bm25", "mmr", "fair-qr", "random-terms")
     cases = []
     for size in range(len(systems) + 1):
         for chosen in combinations(systems, size):
-            for attributes in (("gender",), ("geography", "gender*geography")):
-                words = [word for name in chosen for word in ("-s", name)]
-                words += [word for name in attributes for word in ("--attribute", name)]
-                # all systems: their tuning takes minutes
-                flags = ["--no-variations", "--no-tuning"] if not chosen else ["--no-tuning"]
-                cases.append([str(wiki), *words, *flags, "-o", "out"])
+            cases += [_of_systems(wiki, chosen, names) for names in (("gender",), CROSSED)]
     assert _failures(fairtk, "qr", cases) == {}
 
 

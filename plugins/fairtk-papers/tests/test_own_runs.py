@@ -18,7 +18,13 @@ from fairtk_papers.fair_rag.settings import make_retriever
 from fairtk_papers.studies import RunRetriever
 
 from fairtk import BM25Scorer, Candidates, ContrieverScorer, demo
-from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
+from fairtk.errors import (
+    DataWarning,
+    InputError,
+    MissingWarning,
+    NotFoundError,
+    ParameterError,
+)
 from fairtk.io import read_run, write_run
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.measures import nDCG_TREC
@@ -94,7 +100,8 @@ def test_queries_missing_from_a_run_have_the_worst_values(bm25, tmp_path):
     with pytest.warns(DataWarning, match=f"1 of 3 topics .*'{first}'"):
         own.check_run(run)
     own.retrievers = {"mine": run}
-    values = own.run().values.query("qid == @first and alpha != 'oracle'")
+    with pytest.warns(MissingWarning, match=f"1 of 3 .*'{first}'"):
+        values = own.run().values.query("qid == @first and alpha != 'oracle'")
     by_measure = values.groupby("measure")["value"].agg(["min", "max"])
     assert by_measure.loc["EE_D"].tolist() == [1.0, 1.0]
     for measure in ("EE_R", "nDCG", "EU", "normalized EU"):

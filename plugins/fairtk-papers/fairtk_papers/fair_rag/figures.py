@@ -103,7 +103,7 @@ def plot_trade_off(
                 texts.append(f"{line}: r = {value:.2f} {ends}")
             has_fixed = any(DETERMINISTIC in _alphas(wide) for wide in panel.values())
             end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
-            texts.append(f"r: queries at all points of a line, {end}")
+            texts += ["r: queries at all points of a line,", end]
             axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
