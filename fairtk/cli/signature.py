@@ -1,25 +1,22 @@
 """Commands whose arguments and options are parameters of public functions.
 
-The functions are imported only when the command runs or prints its help.
+They are read from source files: the functions are imported only when the command runs.
 """
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import re
-import sys
 import types
-import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from os import PathLike
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from fairtk.cli.options import FILE, SHARED, STRICT_OPTION
+from fairtk.cli.source import Parameter, accepts_several, choices, members, name_of, signature
 
 ARGUMENTS = ("qrels", "run", "runs", "folder")
 """The required parameters that are arguments of a command."""
@@ -69,31 +66,22 @@ class SignatureCommand(click.Command):
         given = {param.name: param for param in self.given}
         params: list[click.Parameter] = []
         for target, names in self.functions.items():
-            function = pkgutil.resolve_name(target)
-            parameters = inspect.signature(function).parameters
-            texts = descriptions(function)
+            parameters, text = signature(target)
+            texts = descriptions(text)
             for name in names.split():
                 param = given.pop(name, None)
                 if param is None:
-                    param = parameter(parameters[name], namespace(function), texts.get(name, ""))
+                    param = parameter(parameters[name], texts.get(name, ""))
                 params.append(param)
         return [*params, *given.values(), STRICT_OPTION]
 
 
-def parameter(
-    parameter: inspect.Parameter, names: Mapping[str, Any], description: str
-) -> click.Parameter:
-    """Return the argument or option for a parameter of a function.
-
-    Args:
-        parameter: the parameter.
-        names: the namespace of its annotation.
-        description: its description in the docstring.
-    """
+def parameter(parameter: Parameter, description: str) -> click.Parameter:
+    """Return the argument or option for a parameter with a description."""
     name, default = parameter.name, parameter.default
-    kind, is_repeatable = option_type(parameter.annotation, names)
+    kind, is_repeatable = option_type(parameter)
     is_repeatable |= isinstance(default, tuple)
-    is_required = default is parameter.empty
+    is_required = default is inspect.Parameter.empty
     settings: dict[str, Any] = {"type": kind} | SHARED.get(name, {})
     if name in ARGUMENTS and is_required:
         return click.Argument(
@@ -125,38 +113,17 @@ def option_names(name: str, is_repeatable: bool) -> list[str]:
     return [*([SHORT[name]] if name in SHORT else []), "--" + name.replace("_", "-")]
 
 
-def option_type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return click's type for an annotation, and whether it accepts several values.
-
-    The type is `str` if the annotation uses names that are imported for type checkers only.
-    """
-    try:
-        annotation = eval(annotation, dict(names)) if isinstance(annotation, str) else annotation
-    except NameError:
-        return str, False
-    types = list(alternatives(annotation))
-    values = [t for t in types if typing.get_origin(t) in (Sequence, Iterable, tuple)]
-    types += [t for value in values for t in alternatives(typing.get_args(value)[0])]
-    choices = [c for t in types if typing.get_origin(t) is typing.Literal for c in t.__args__]
-    if choices:
-        return click.Choice(choices), bool(values)
-    if any(PathLike in (t, typing.get_origin(t)) for t in types):
-        return FILE, bool(values)
-    return next((kind for kind in (bool, int, float) if kind in types), str), bool(values)
-
-
-def alternatives(annotation: Any) -> Iterator[Any]:
-    """Yield the members of a union and of nested unions, or the annotation itself."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        for member in typing.get_args(annotation):
-            yield from alternatives(member)
-    else:
-        yield annotation
-
-
-def namespace(function: Any) -> Mapping[str, Any]:
-    """Return the names that the annotations of a function or class use."""
-    return vars(sys.modules[inspect.unwrap(function).__module__])
+def option_type(parameter: Parameter) -> tuple[Any, bool]:
+    """Return click's type for a parameter, and whether it accepts several values."""
+    types = list(members(parameter.annotation, parameter.module))
+    is_repeatable = any(accepts_several(member) for member in types)
+    if allowed := choices(parameter.annotation, parameter.module):
+        return click.Choice(allowed), is_repeatable
+    names = [name_of(member) for member in types]
+    if "PathLike" in names:
+        return FILE, is_repeatable
+    kinds = {"bool": bool, "int": int, "float": float}
+    return next((kind for name, kind in kinds.items() if name in names), str), is_repeatable
 
 
 _SECTION = re.compile(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -165,9 +132,9 @@ _DEFAULT = re.compile(r"[.;,]? `?None`?(?::| for| to| if) (.*?)\.?$")
 _MARKS = re.compile(r"``\"?|\"?``| \(`fairtk[^)]*\)")
 
 
-def descriptions(function: Any) -> dict[str, str]:
+def descriptions(docstring: str) -> dict[str, str]:
     """Return the descriptions of parameters in the docstring of a function."""
-    section = _SECTION.search(inspect.getdoc(function) or "")
+    section = _SECTION.search(docstring)
     entries = _ENTRY.findall(section[1]) if section else []
     return {name: " ".join(text.split()) for name, text in entries}
 

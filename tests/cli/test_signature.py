@@ -1,13 +1,17 @@
 """Options that are read from signatures, and messages in the words of the command line."""
 
+import ast
+import inspect
+import pkgutil
 from collections.abc import Sequence
 from typing import Literal
 
 import click
 import pytest
 
-from fairtk.cli.group import FairtkGroup
+from fairtk.cli.group import FairtkGroup, cli
 from fairtk.cli.signature import in_options, option_type, signature_command
+from fairtk.cli.source import signature
 from fairtk.errors import ParameterError
 
 CALLS = []
@@ -115,5 +119,50 @@ def test_parameters_of_others_keep_their_names():
     assert in_options("give `n_samples=5`", command) == "give --samples 5"
 
 
-def test_an_annotation_for_type_checkers_is_a_text():
-    assert option_type("pd.DataFrame | None", {}) == (str, False)
+def kinds(source, tmp_path, monkeypatch):
+    (tmp_path / "a_module.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parameters, _ = signature("a_module:work")
+    found = {name: option_type(p) for name, p in parameters.items()}
+    return {
+        name: (getattr(kind, "choices", kind), several) for name, (kind, several) in found.items()
+    }
+
+
+def test_types_are_read_through_aliases_imports_and_texts(tmp_path, monkeypatch):
+    source = """
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from fairtk.experiment.compare_runs import Queries
+if TYPE_CHECKING:
+    import pandas as pd
+    from nowhere import Some
+Way: TypeAlias = Literal["x", "y"]
+Number = int | None
+def work(a: "pd.DataFrame | None", b: "Way | Literal['z']", c: Queries, d: Number, e: Some,
+         f: "Sequence[Way] | str", g=1, *, h: tuple[float, ...] = (1.0,)): ...
+"""
+    assert kinds(source, tmp_path, monkeypatch) == {
+        "a": (str, False),
+        "b": (("x", "y", "z"), False),
+        "c": (("all", "common"), False),
+        "d": (int, False),
+        "e": (str, False),
+        "f": (("x", "y"), True),
+        "g": (str, False),
+        "h": (float, True),
+    }
+
+
+def test_signatures_read_are_those_of_python(monkeypatch):
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        functions = getattr(cli.get_command(context, name), "functions", {})
+        for target, names in functions.items():
+            function = pkgutil.resolve_name(target)
+            parameters, text = signature(target)
+            assert text == (inspect.getdoc(function) or ""), target
+            for name in names.split():
+                if (expected := inspect.signature(function).parameters.get(name)) is not None:
+                    assert parameters[name].default == expected.default, (target, name)
+                    written = ast.unparse(parameters[name].annotation)
+                    assert written.replace('"', "'") == str(expected.annotation), (target, name)
