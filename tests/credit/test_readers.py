@@ -84,7 +84,7 @@ def test_a_reader_with_a_discount_passes_its_test():
     assert tests.filter(like="DCG").item() > 0.05 and tests.filter(like="MU").item() < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_intervals_cover_simulated_weights_and_flat_readers_pass():
     hits, flat = [], []
     for seed in range(500):

@@ -125,7 +125,7 @@ def test_a_killed_save_leaves_the_old_or_the_new_one(tmp_path, place):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_save_may_be_killed_at_every_step(tmp_path):
     """Killed twice in a row, too: the second one first finishes what the first one began."""
     n_steps = steps_of_a_save(tmp_path / "new")

@@ -365,7 +365,7 @@ def test_a_reader_returns_what_was_written(name, suffix):
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "suffix"), CASES)
 def test_a_reader_returns_what_was_written_thoroughly(name, suffix):
     pair = PAIRS[name]
