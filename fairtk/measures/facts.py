@@ -134,8 +134,9 @@ def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
         least[:] = np.iinfo(np.int64).max
         np.minimum.at(least, judged.query_of_run[run.query], first)
         for base in (0, 1):
-            rankings = np.unique(run.ranking[first != base])
-            off[base] = np.bincount(judged.ranking_query[rankings], minlength=n_queries)
+            is_off = np.zeros(run.n_rankings, dtype=bool)
+            is_off[run.ranking[first != base]] = True
+            off[base] = np.bincount(judged.ranking_query[is_off], minlength=n_queries)
     return n_samples, least, off
 
 

@@ -300,15 +300,11 @@ class Sampler(FairTransformer):
         )
         size = np.diff(start).astype(np.float64)[run.ranking[draws.row]]
         new = {SCORE: size - draws.rank, RANK: draws.rank, SAMPLE: draws.sample}
-        others = inp.drop(columns=[c for c in new if c in inp.columns])
-        # one take for all other columns; the new columns keep their positions
-        result = others.take(order[draws.row]).reset_index(drop=True)
-        for position, column in enumerate(
-            [*inp.columns, *(c for c in new if c not in inp.columns)]
-        ):
-            if column in new:
-                result.insert(position, column, new[column])
-        return result
+        rows = order[draws.row]
+        # the new columns keep their positions
+        names = [*inp.columns, *(name for name in new if name not in inp.columns)]
+        columns = {name: new[name] if name in new else inp[name].array.take(rows) for name in names}
+        return pd.DataFrame(columns)
 
 
 class FairSampler(Sampler):
