@@ -88,7 +88,7 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path):
     assert more.exit_code == 0 and "No prompts are missing" in more.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, wiki):
     pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
     study = f"folder = '{wiki}'\nattributes = ['gender']\ncutoff = 5\ncandidates = 10\n"

@@ -149,7 +149,7 @@ CROSSED = ("geography", "gender*geography")
 
 @pytest.mark.slow
 def test_systems_without_another_that_tables_compare_with(fairtk, wiki):
-    subsets = [("mmr",), ("fair-qr",), ("mmr", "random-terms")]
+    subsets = [("fair-qr",), ("mmr", "random-terms")]
     cases = [_of_systems(wiki, chosen, CROSSED) for chosen in subsets]
     assert _failures(fairtk, "qr", cases) == {}
 
@@ -187,7 +187,7 @@ def with_topics(wiki, folder, change):
 SYSTEMS = ["-s", "bm25", "-s", "fair-qr", "-s", "random-terms"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_topic(fairtk, wiki, tmp_path):
     def first(number, keywords, relevant):
         return (keywords, relevant) if number == 1 else None

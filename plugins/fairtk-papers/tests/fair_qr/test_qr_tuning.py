@@ -76,7 +76,10 @@ def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkey
     assert pairs[(*names, "AWRF")] == pytest.approx(means[names[0]] - means[names[1]], abs=1e-12)
 
 
-@pytest.mark.parametrize(("build", "trained"), [("depth", False), ("memory_depth", True)])
+@pytest.mark.parametrize(
+    ("build", "trained"),
+    [pytest.param("depth", False, marks=pytest.mark.nightly), ("memory_depth", True)],
+)
 def test_systems_of_plugins_are_tuned_by_their_own_grid(gender, tmp_path, build, trained):
     """Of one document or three of BM25's the product takes three."""
     qr_toys.APPLIED.clear()
