@@ -121,10 +121,13 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
 
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
-    """Return the columns of the run that measures and their parts require."""
+    """Return the columns of the run that measures and their parts require.
+
+    Other providers are only asked about their measures: the question imports all of them.
+    """
     own, others = split_by_provider(part for measure in measures for part in iter_parts(measure))
     names = [
-        *pyterrier_names(other_providers().run_inputs(others)),
+        *(pyterrier_names(other_providers().run_inputs(others)) if others else ()),
         *chain(*(m.run_columns for m in own)),
     ]
     return list(dict.fromkeys(names))
@@ -134,7 +137,7 @@ def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts require."""
     own, others = split_by_provider(part for measure in measures for part in iter_parts(measure))
     names = [
-        *pyterrier_names(other_providers().qrel_inputs(others)),
+        *(pyterrier_names(other_providers().qrel_inputs(others)) if others else ()),
         *chain(*(m.QREL_COLUMNS for m in own)),
     ]
     return list(dict.fromkeys(names))
