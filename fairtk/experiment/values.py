@@ -31,7 +31,7 @@ from fairtk.frames import (
     digest,
     require_columns,
 )
-from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
+from fairtk.frames.columns import OF_EXPOSURE
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
@@ -42,7 +42,7 @@ from fairtk.measures.facts import (
     remarks_on_runs,
     remarks_on_values,
 )
-from fairtk.measures.foreign import refuse_samples
+from fairtk.measures.foreign import refuse_samples, run_columns
 from fairtk.measures.parsing import check_names
 from fairtk.measures.scores import Scores
 from fairtk.remarks import Remark, read_remark
@@ -56,7 +56,6 @@ UNDEFINED = [*COLUMNS[:-1], REASON]
 """The columns of the reasons for undefined values."""
 NOTES = [QID, "stage", "note"]
 NOTE_TYPES = {QID: "str", "stage": "str", "note": object}
-_OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
 
 
 @dataclass(frozen=True)
@@ -153,8 +152,7 @@ def directions(measures: Mapping[str, Any]) -> dict[str, str]:
 
 def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
-    inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(list(measures))}
-    return inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    return {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
 
 
 def tabulated(
@@ -273,7 +271,6 @@ class Evaluation:
         Raises:
             InputError: a run is invalid; the message names the system.
         """
-        systems = list(content)
         systems = list(content)
         if not self.measures:
             table = np.zeros((len(systems), 0, 0))

@@ -121,13 +121,10 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
 
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
-    """Return the columns of the run that measures and their parts require.
-
-    Other providers are only asked about their measures: the question imports all of them.
-    """
+    """Return the columns of the run that measures and their parts require."""
     own, others = split_by_provider(part for measure in measures for part in iter_parts(measure))
     names = [
-        *(pyterrier_names(other_providers().run_inputs(others)) if others else ()),
+        *pyterrier_names(_inputs("run_inputs", others)),
         *chain(*(m.run_columns for m in own)),
     ]
     return list(dict.fromkeys(names))
@@ -137,10 +134,26 @@ def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts require."""
     own, others = split_by_provider(part for measure in measures for part in iter_parts(measure))
     names = [
-        *(pyterrier_names(other_providers().qrel_inputs(others)) if others else ()),
+        *pyterrier_names(_inputs("qrel_inputs", others)),
         *chain(*(m.QREL_COLUMNS for m in own)),
     ]
     return list(dict.fromkeys(names))
+
+
+def _inputs(kind: str, measures: Iterable[Any]) -> list[str]:
+    """Return what other providers require (``run_inputs`` or ``qrel_inputs``).
+
+    The method of `FallbackProvider` imports all installed providers, also those that no measure
+    needs.
+    """
+    names: list[str] = []
+    left = set(measures)
+    for provider in other_providers().providers:
+        supported = {measure for measure in left if provider.supports(measure)}
+        if supported and provider.is_available():
+            names += getattr(provider, kind)(supported)
+            left -= supported
+    return names
 
 
 def split_by_provider(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
