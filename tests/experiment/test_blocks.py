@@ -1,69 +1,67 @@
-"""Many queries are measured in blocks: the values and the warnings are those of all at once."""
+"""Queries are measured in blocks, whose size changes no value and no remark."""
 
 import warnings
+from dataclasses import asdict
 
-import numpy as np
 import pandas as pd
 import pytest
-from experiment_stages import Retriever, world
-from ir_measures import nDCG
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fairtk
-from fairtk import EE_D, EE_R, E, FairSampler
 from fairtk.experiment import values
 
-MEASURES = [EE_R @ 3, EE_D @ 3, E(nDCG @ 5), E(EE_D @ 2)]
+QIDS = [f"q{i}" for i in range(6)]
+DOCNOS = [f"d{i}" for i in range(7)]
+GROUPS = fairtk.Groups.from_frame(
+    pd.DataFrame({"docno": ["d0", "d1", "d2", "d4"], "group": ["f", "m", "f", "m"]}), "of blocks"
+)
+MEASURES = [
+    fairtk.EE_D @ 3,
+    fairtk.EE_R @ 3,
+    fairtk.EE_L(browsing="RBP(p=0.8)", normalize=False),
+    fairtk.AWRF(groups=GROUPS, target="uniform") @ 3,
+    fairtk.measures.parse("E(nDCG@3)"),
+    fairtk.measures.parse("E(P@2)"),
+    fairtk.measures.parse("EE_R@3 * E(RR@3)"),
+]
 
 
-def measured(systems, topics, qrels, save_dir=None):
-    with warnings.catch_warnings(record=True) as records:
-        warnings.simplefilter("always")
-        results = fairtk.Experiment(systems, topics, qrels, MEASURES, save_dir=save_dir)
-    return results, sorted((w.category.__name__, str(w.message)) for w in records)
+@st.composite
+def worlds(draw):
+    """Return labels, and two runs with other queries, lengths and numbers of samples."""
+    labels = [
+        (qid, docno, draw(st.integers(-1, 2)))
+        for qid in QIDS
+        for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True, min_size=1))
+    ]
+    runs = {}
+    for name in ("one", "other"):
+        rows = []
+        for qid in draw(st.lists(st.sampled_from(QIDS), unique=True, min_size=1)):
+            for sample in range(draw(st.integers(1, 2))):
+                order = draw(st.permutations(DOCNOS))[: draw(st.integers(1, 5))]
+                rows += [(qid, sample, d, float(-i), i) for i, d in enumerate(order)]
+        runs[name] = pd.DataFrame(rows, columns=["qid", "sample", "docno", "score", "rank"])
+    return pd.DataFrame(labels, columns=["qid", "docno", "label"]), runs
 
 
-def systems():
-    return {
-        "a": Retriever(n=6) >> FairSampler(n_samples=4, cutoff=3),
-        "b": Retriever(n=6, seed=1),
-        "c": Retriever(n=6)(world()[0].head(9)),  # a frame that lacks queries
-    }
+def measured(labels, runs, size):
+    topics = pd.DataFrame({"qid": QIDS, "query": QIDS})
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", fairtk.errors.FairtkWarning)
+        patch.setattr(values, "_BLOCK", size)
+        results = fairtk.Experiment(runs, topics, labels, MEASURES)
+    return results, [asdict(remark) for remark in results.remarks]
 
 
-@pytest.fixture
-def hard():
-    """Labels in another order than the topics, some queries without a useful document."""
-    topics, qrels = world()
-    qrels.loc[qrels["qid"].isin(["q3", "q7", "q11"]), "label"] = 0
-    return topics, qrels.iloc[::-1].reset_index(drop=True)
-
-
-@pytest.mark.parametrize("durable", [False, True])
-def test_blocks_give_what_all_at_once_give(hard, tmp_path, monkeypatch, durable):
-    folders = [tmp_path / name if durable else None for name in ("whole", "blocks")]
-    whole = measured(systems(), *hard, folders[0])
-    assert any("undefined" in text for _, text in whole[1])
-    monkeypatch.setattr(values, "_BLOCK", 5)
-    blocks = measured(systems(), *hard, folders[1])
-    for name in ("per_query", "undefined"):
-        frames = [getattr(results, name) for results, _ in (blocks, whole)]
-        pd.testing.assert_frame_equal(*frames, check_exact=True)
-    # each of three systems has no value for three queries, and says why; so does what is stored
-    assert whole[0].undefined["reason"].tolist() == ["no useful document in the labels"] * 9
-    again = measured(systems(), *hard, folders[0])
-    pd.testing.assert_frame_equal(again[0].undefined, whole[0].undefined)
-    assert blocks[1] == whole[1]
-
-
-def test_what_is_said_of_all_queries_is_said_once(hard, monkeypatch):
-    """Labels of other documents: measured at once, as no block can know it of all queries."""
-    topics, qrels = hard
-    qrels["docno"] = "x" + qrels["docno"]
-    whole = measured(systems(), topics, qrels)
-    assert any(category == "UnmatchedWarning" for category, _ in whole[1])
-    monkeypatch.setattr(values, "_BLOCK", 5)
-    blocks = measured(systems(), topics, qrels)
-    assert np.array_equal(
-        *(results.per_query["value"] for results, _ in (blocks, whole)), equal_nan=True
-    )
-    assert blocks[1] == whole[1]
+@settings(max_examples=25)
+@given(worlds())
+def test_blocks_of_any_size_are_the_whole(world):
+    whole, remarks = measured(*world, len(QIDS))
+    for size in range(1, len(QIDS)):
+        results, again = measured(*world, size)
+        pd.testing.assert_frame_equal(results.per_query, whole.per_query, check_exact=True)
+        pd.testing.assert_frame_equal(results.means, whole.means, check_exact=True)
+        pd.testing.assert_frame_equal(results.undefined, whole.undefined)
+        assert again == remarks
