@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairtk
@@ -55,7 +55,22 @@ def measured(labels, runs, size):
     return results, [asdict(remark) for remark in results.remarks]
 
 
+def short_rankings_of_other_documents():
+    """Return labels and runs that together have three documents of q3, and each alone two."""
+    labels = [(qid, docno, 1) for qid in QIDS for docno in ("d0", "d1", "d2")]
+    labels = [row for row in labels if row[0] != "q3" or row[1] == "d0"]
+    one = [(qid, docno, -float(i)) for qid in QIDS for i, docno in enumerate(("d0", "d1"))]
+    other = [(qid, "d2", 0.0) for qid in QIDS]
+    columns = ["qid", "docno", "score"]
+    runs = {"one": one, "other": other}
+    return (
+        pd.DataFrame(labels, columns=["qid", "docno", "label"]),
+        {name: pd.DataFrame(rows, columns=columns) for name, rows in runs.items()},
+    )
+
+
 @settings(max_examples=25)
+@example(short_rankings_of_other_documents())
 @given(worlds())
 def test_blocks_of_any_size_are_the_whole(world):
     whole, remarks = measured(*world, len(QIDS))
