@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ir_measures
@@ -25,13 +26,14 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     FloatArray,
+    IntArray,
     ObjectArray,
     Qrels,
     Run,
     digest,
     require_columns,
 )
-from fairtk.frames.columns import OF_EXPOSURE
+from fairtk.frames.columns import OF_EXPOSURE, rows_by_code
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
@@ -423,6 +425,7 @@ def stored_rows(
     store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
     """Return the function for the rows of stored cells, or of frames given as systems."""
+    by_query = {system: _ByQuery(frame) for system, frame in frames.items()}
 
     def rows(
         system: str,
@@ -431,8 +434,8 @@ def stored_rows(
         qids: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         if system in frames:
-            frame = frames[system]
-            return some_columns(frame if qids is None else frame[frame[QID].isin(qids)], columns)
+            frame = frames[system] if qids is None else by_query[system].rows(qids)
+            return some_columns(frame, columns)
         by_qid = cells[system]
         chosen = [by_qid[qid] for qid in (by_qid if qids is None else qids) if qid in by_qid]
         table = store.read(chosen, None if columns is None else sorted(columns))
@@ -441,6 +444,26 @@ def stored_rows(
         return unpack(table, codes=codes)
 
     return rows
+
+
+class _ByQuery:
+    """Returns the rows of some queries of a frame, in its order, without a look at all rows."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    @cached_property
+    def _rows(self) -> tuple[pd.Index, IntArray, Sequence[int]]:
+        """The queries, all rows sorted by query, and the first of each query."""
+        codes, qids = pd.factorize(self.frame[QID])
+        return pd.Index(qids), *rows_by_code(codes, len(qids))
+
+    def rows(self, qids: Sequence[str]) -> pd.DataFrame:
+        """Return the rows of queries; those without rows are ignored."""
+        known, order, start = self._rows
+        queries = known.get_indexer(pd.Index(qids))
+        parts = [order[start[query] : start[query + 1]] for query in queries if query >= 0]
+        return self.frame.iloc[np.sort(np.concatenate([order[:0], *parts]))]
 
 
 def stored_notes(

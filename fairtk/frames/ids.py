@@ -78,6 +78,12 @@ class Ids:
         values = self.values
         return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
+    def take(self, indices: IntArray) -> Ids:
+        """Return the ids at some indices."""
+        values = self.values
+        is_text = isinstance(values, np.ndarray)
+        return Ids(values[indices] if is_text else values.take(pa.array(indices)))
+
     def texts_at(self, indices: IntArray) -> list[str]:
         """Return the ids at some indices as strings, without converting all ids."""
         if isinstance(self.values, np.ndarray) or "text" in vars(self):
@@ -115,6 +121,12 @@ class Ids:
 
 Coded: TypeAlias = tuple[IntArray, Ids]
 """The code of each row's id, and the distinct ids."""
+
+
+def coded_again(codes: IntArray, ids: Ids) -> Coded:
+    """Return new codes of a subset of rows, and the ids that occur in it."""
+    new_codes, seen = pd.factorize(codes)
+    return new_codes.astype(np.int64, copy=False), ids.take(seen)
 
 
 def text_codes(column: pd.Series, name: str) -> Coded | None:

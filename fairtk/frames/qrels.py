@@ -25,7 +25,7 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.derived import Deriving
 from fairtk.frames.encoded import EncodedFrame
-from fairtk.frames.ids import Ids
+from fairtk.frames.ids import Ids, coded_again
 from fairtk.frames.schema import check_numbers, check_unique
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ class Qrels(EncodedFrame, Deriving):
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
         return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
 
-    def take(self, rows: BoolArray) -> Qrels:
+    def take(self, rows: BoolArray | IntArray) -> Qrels:
         """Return a subset of the labels; queries stay, even without labels."""
         part = Qrels.__new__(Qrels)
         part.where, part.queries = self.where, self.queries
-        part.frame, part.frame_query = self.frame[rows], self.query[rows]
+        part.frame, part.frame_query = self.frame.iloc[rows], self.query[rows]
         if DOCNO in self.frame.columns:
             part._docs = self.doc[rows], self.documents
         if LABEL in self.frame.columns:
@@ -169,9 +169,12 @@ class Qrels(EncodedFrame, Deriving):
 
     def of_queries(self, start: int, stop: int) -> Qrels:
         """Return the labels of some queries, by their positions in `qids`."""
-        part = self.take((self.query >= start) & (self.query < stop))
+        order, first = self._rows_by_query
+        part = self.take(np.sort(order[first[start] : first[stop]]))
         part.frame_query = part.frame_query - start
-        part.queries = Ids(self.queries.text[start:stop])
+        part.queries = self.queries.take(np.arange(start, stop))
+        if DOCNO in self.frame.columns:
+            part._docs = coded_again(part.doc, self.documents)
         return part
 
     def labels_of(self, run: Run) -> FloatArray:

@@ -26,7 +26,7 @@ from fairtk.frames.columns import (
     IntArray,
 )
 from fairtk.frames.encoded import EncodedFrame
-from fairtk.frames.ids import Ids
+from fairtk.frames.ids import Ids, coded_again
 from fairtk.frames.schema import (
     RowProblem,
     check_ids_among,
@@ -216,9 +216,9 @@ class Run(EncodedFrame):
     def take(self, rows: BoolArray) -> Run:
         """Return a subset of the frame rows, sorted again; queries without rows are dropped."""
         part = self._of_frame(self.frame[rows])
-        part.frame_query, part.queries = _coded_again(self.frame_query[rows], self.queries)
+        part.frame_query, part.queries = coded_again(self.frame_query[rows], self.queries)
         if "_docs" in vars(self):
-            part._docs = _coded_again(self.frame_doc[rows], self.documents)
+            part._docs = coded_again(self.frame_doc[rows], self.documents)
         return part
 
     def ordered_by(self, column: str) -> Run:
@@ -293,12 +293,6 @@ class Run(EncodedFrame):
             ranking_sample=np.zeros_like(first) if sample is None else sample[first],
             n_samples=np.bincount(query[first], minlength=len(self.qids)),
         )
-
-
-def _coded_again(codes: IntArray, ids: Ids) -> tuple[IntArray, Ids]:
-    """Return new codes of a subset of rows, and the ids that occur in it."""
-    new_codes, seen = pd.factorize(codes)
-    return new_codes.astype(np.int64, copy=False), Ids(ids.text[seen])
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:
