@@ -333,7 +333,7 @@ class Evaluation:
         for start in range(0, len(all_qids), size):
             qids = all_qids[start : start + size]
             is_whole = len(qids) == len(all_qids)
-            labels = self._labels if is_whole else self._labels.of_queries(start, start + size)
+            labels = self._labels if is_whole else self._labels.of_queries(start, start + len(qids))
             evaluator = Evaluator(measures, labels)
             for system in systems:
                 try:
