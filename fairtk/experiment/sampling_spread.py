@@ -29,6 +29,7 @@ from fairtk.measures import LabeledRun
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.expectation import Expectation, values_of_samples
+from fairtk.measures.group_ee import GroupEE_D
 
 _BLOCK = 1 << 22
 """The maximum number of pairs of samples in memory."""
@@ -180,7 +181,8 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
 
 
 def _is_of_pairs(measure: Any) -> bool:
-    return isinstance(measure, ExpectedExposure) and measure.PART != "relevance"
+    is_of_documents = isinstance(measure, ExpectedExposure) and measure.PART != "relevance"
+    return is_of_documents or isinstance(measure, type(GroupEE_D))
 
 
 def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
@@ -197,7 +199,7 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
         return value[np.argsort(query, kind="stable")], reach
     if isinstance(measure, Expectation):
         return values_of_samples(measure.inner, judged)[1], reach
-    raise ParameterError(f"expected EE_D, EE_R, EE_L, EU or E(...), got {measure!r}")
+    raise ParameterError(f"expected EE_D, EE_R, EE_L, GroupEE_D, EU or E(...), got {measure!r}")
 
 
 def _kernels(measure: Any, judged: LabeledRun) -> Callable[[IntArray], _Kernel]:
