@@ -34,7 +34,7 @@ from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.base import value_bounds
-from fairtk.measures.exposure_measure import ExposureMeasure
+from fairtk.measures.expected_exposure import ExpectedExposure
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.curves import area_under
@@ -465,7 +465,7 @@ def _model(measure: Any) -> tuple[Any, int | None]:
     inner = getattr(measure, "inner", None)
     if name == "E" and getattr(inner, "NAME", "") == "nDCG":
         return "DCG", getattr(inner, "params", {}).get("cutoff")
-    if isinstance(measure, ExposureMeasure | AttentionWeightedRankFairness):
+    if isinstance(measure, ExpectedExposure | AttentionWeightedRankFairness):
         model = as_position_model(measure["browsing"], name)
         if model.needs_cutoff and measure["cutoff"] is None:
             raise ParameterError(

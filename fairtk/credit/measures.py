@@ -32,7 +32,7 @@ from fairtk.groups import UNKNOWN
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
-from fairtk.measures.exposure_measure import counts, refuse_one_sample
+from fairtk.measures.expected_exposure import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 from fairtk.measures.scores import Scores
 from fairtk.remarks import NO_CITATIONS

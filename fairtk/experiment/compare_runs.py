@@ -45,7 +45,7 @@ from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
-from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.evaluator import Evaluator
 from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
@@ -157,7 +157,7 @@ def _evaluate_all(
     values = values_of_systems(systems, by_label, labels)
     remarks = list(values.remarks)
     parts = [part for measure in unique_measures for part in iter_parts(measure)]
-    of_documents = [part for part in parts if isinstance(part, ExpectedExposure)]
+    of_documents = [part for part in parts if isinstance(part, ExposureOfDocuments)]
     if sizes and of_documents:
         n = len(labels.qids)
         remarks.insert(0, Remark(NO_LABELS, "", "", n, n, (), n, "; ".join(sizes)))

@@ -26,7 +26,7 @@ from fairtk.frames import (
 )
 from fairtk.groups.distances import SparseRows
 from fairtk.measures import LabeledRun
-from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.expectation import Expectation, values_of_samples
 from fairtk.measures.group_ee import GroupEE_D
@@ -181,14 +181,14 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
 
 
 def _is_of_pairs(measure: Any) -> bool:
-    is_of_documents = isinstance(measure, ExpectedExposure) and measure.PART != "relevance"
+    is_of_documents = isinstance(measure, ExposureOfDocuments) and measure.PART != "relevance"
     return is_of_documents or isinstance(measure, type(GroupEE_D))
 
 
 def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
     """Return the value of each ranking, and the range of values by query (NaN if unbounded)."""
     reach = np.ones(len(judged.qids))
-    if isinstance(measure, ExpectedExposure):
+    if isinstance(measure, ExposureOfDocuments):
         exposure, scale = measure.exposure_by_ranking(judged), measure.scales(judged)
         value = exposure.per_row(exposure.weight * measure.targets(judged)[exposure.level])
         return value * scale[judged.ranking_query], measure.widths(judged) * scale

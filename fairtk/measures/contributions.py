@@ -30,7 +30,7 @@ from fairtk.groups.distances import (
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
-from fairtk.measures.exposure_measure import ExposureMeasure
+from fairtk.measures.expected_exposure import ExpectedExposure
 from fairtk.measures.group_ee import GroupExpectedExposureLoss
 from fairtk.measures.labeled_run import LabeledRun
 
@@ -254,7 +254,7 @@ def group_loss_parts(
 
 
 def _shown(
-    measure: ExposureMeasure, judged: LabeledRun, ends: tuple[int, ...]
+    measure: ExpectedExposure, judged: LabeledRun, ends: tuple[int, ...]
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return pair, band and exposure of each row with attention, and each query's attention.
 

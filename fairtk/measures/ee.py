@@ -1,6 +1,6 @@
 """EE_D, EE_R and EE_L: disparity, relevance and loss of expected exposure.
 
-`ExpectedExposure.compute` is the definition, and `ExpectedExposure.score_all` what a measure
+`ExposureOfDocuments.compute` is the definition, and `ExposureOfDocuments.score_all` what a measure
 returns of it.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from fairtk.errors import ColumnError, InputError, format_list
 from fairtk.exposure.expected import DEEPEST, RankWeights, make_grades, values_and_bounds
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
-from fairtk.measures.exposure_measure import (
+from fairtk.measures.expected_exposure import (
     ESTIMATOR,
     GRADED,
     NO_USEFUL,
     NO_WORST,
     REL,
     Computed,
-    ExposureMeasure,
+    ExpectedExposure,
     Reasons,
     counts,
 )
@@ -55,7 +55,7 @@ PARAMETERS: dict[str, Param] = {
 }
 
 
-class ExpectedExposure(ExposureMeasure):
+class ExposureOfDocuments(ExpectedExposure):
     """Base of EE_D, EE_R and EE_L (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG)."""
 
     CITATION = "diaz2020evaluating kim2024fairrag"
@@ -166,7 +166,7 @@ class ExpectedExposure(ExposureMeasure):
         return np.asarray(counts(qrels.query, useful, len(n)) < cutoff)
 
 
-def n_documents(measure: ExpectedExposure, judged: LabeledRun) -> IntArray:
+def n_documents(measure: ExposureOfDocuments, judged: LabeledRun) -> IntArray:
     """Return the number n of documents of each query, by the measure's parameter ``n``."""
     n_queries = len(judged.qids)
     pairs = np.bincount(judged.pair_query, minlength=n_queries)
@@ -186,7 +186,7 @@ def n_documents(measure: ExpectedExposure, judged: LabeledRun) -> IntArray:
     return n
 
 
-def explicit_n(measure: ExpectedExposure, qrels: Qrels) -> IntArray | None:
+def explicit_n(measure: ExposureOfDocuments, qrels: Qrels) -> IntArray | None:
     """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
     rule, frame = measure["n"], qrels.frame
     if rule in (N_OF_RUN, "judged"):
@@ -211,7 +211,7 @@ def explicit_n(measure: ExpectedExposure, qrels: Qrels) -> IntArray | None:
     return n.astype(np.int64)
 
 
-class ExpectedExposureDisparity(ExpectedExposure):
+class ExpectedExposureDisparity(ExposureOfDocuments):
     """How unevenly a ranking policy spreads exposure over documents.
 
     EE-D is the squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
@@ -240,7 +240,7 @@ class ExpectedExposureDisparity(ExpectedExposure):
     PART = "disparity"
 
 
-class ExpectedExposureRelevance(ExpectedExposure):
+class ExpectedExposureRelevance(ExposureOfDocuments):
     """How much of the exposure goes where an ideal policy would put it.
 
     EE-R is the inner product of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
@@ -267,7 +267,7 @@ class ExpectedExposureRelevance(ExpectedExposure):
     }
 
 
-class ExpectedExposureLoss(ExpectedExposure):
+class ExpectedExposureLoss(ExposureOfDocuments):
     """How far the exposure of documents is from their target exposure.
 
     EE-L is the squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz,

@@ -12,7 +12,7 @@ from fairtk.errors import format_list
 from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
-from fairtk.measures.ee import ExpectedExposure, explicit_n
+from fairtk.measures.ee import ExposureOfDocuments, explicit_n
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
@@ -150,7 +150,7 @@ def _cut(measures: Iterable[Any]) -> list[FairMeasure]:
 
 
 def _cutoff(measure: FairMeasure) -> int:
-    """Return a measure's cutoff; 0 without one."""
+    """Return the cutoff of a measure; 0 if it has no cutoff."""
     return (measure["cutoff"] or 0) if "cutoff" in measure.SUPPORTED_PARAMS else 0
 
 
@@ -224,7 +224,7 @@ def _lengths(
     n_documents = documents_of_queries(qrels, list(facts.values()), deepest_cutoff(measures))
     for measure in cut:
         label, cutoff, n = format_measure(measure), measure["cutoff"], n_documents
-        if isinstance(measure, ExpectedExposure):
+        if isinstance(measure, ExposureOfDocuments):
             given = explicit_n(measure, qrels)
             n = n_documents if given is None else given
         limit = np.minimum(cutoff, n)
@@ -262,7 +262,7 @@ def _sizes(
     differ = most > least
     together: dict[bytes, list[str]] = {}
     for part in dict.fromkeys(p for measure in measures for p in iter_parts(measure)):
-        if isinstance(part, ExpectedExposure):
+        if isinstance(part, ExposureOfDocuments):
             concerned = differ & part.reads_size(qrels, least)
             together.setdefault(concerned.tobytes(), []).append(format_measure(part))
     remarks = []

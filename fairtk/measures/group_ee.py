@@ -1,6 +1,6 @@
 """GroupEE_D, GroupEE_R and GroupEE_L: expected exposure of groups (TREC Fair Ranking 2022, Task 2).
 
-`GroupExpectedExposure.compute` is the definition, and `GroupExpectedExposure.score_all` what a
+`ExposureOfGroups.compute` is the definition, and `ExposureOfGroups.score_all` what a
 measure returns of it.
 """
 
@@ -15,14 +15,14 @@ from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import Bounded, ExposureValues
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups.distances import SparseRows, group_exposure, loss_parts
-from fairtk.measures.exposure_measure import (
+from fairtk.measures.expected_exposure import (
     ESTIMATOR,
     GRADED,
     NO_USEFUL,
     NO_WORST,
     REL,
     Computed,
-    ExposureMeasure,
+    ExpectedExposure,
     counts,
 )
 from fairtk.measures.labeled_run import LabeledRun
@@ -37,7 +37,7 @@ TASK2_RANKS = 20
 """The number of ranks that scale the target without a cutoff, as requested in TREC's Task 2."""
 
 
-class GroupExpectedExposure(ExposureMeasure):
+class ExposureOfGroups(ExpectedExposure):
     """Base of GroupEE_D, GroupEE_R and GroupEE_L (TREC Fair Ranking 2022, Task 2)."""
 
     CITATION = "diaz2020evaluating ekstrand2022overview"
@@ -171,7 +171,7 @@ class GroupExpectedExposure(ExposureMeasure):
         return target.drop_unknown(exposure, judged.qids[judged.ranking_query])
 
 
-class GroupExpectedExposureDisparity(GroupExpectedExposure):
+class GroupExpectedExposureDisparity(ExposureOfGroups):
     """How unevenly a ranking policy spreads exposure over groups of documents.
 
     GroupEE_D is the squared norm of the groups' expected exposure (Diaz et al. 2020; TREC Fair
@@ -195,7 +195,7 @@ class GroupExpectedExposureDisparity(GroupExpectedExposure):
     PART = "disparity"
 
 
-class GroupExpectedExposureRelevance(GroupExpectedExposure):
+class GroupExpectedExposureRelevance(ExposureOfGroups):
     """How much of the exposure goes to groups with a large share of the target.
 
     GroupEE_R is the inner product of the groups' expected exposure and their target exposure (Diaz
@@ -215,12 +215,12 @@ class GroupExpectedExposureRelevance(GroupExpectedExposure):
     PART = "relevance"
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         name: param
-        for name, param in GroupExpectedExposure.SUPPORTED_PARAMS.items()
+        for name, param in ExposureOfGroups.SUPPORTED_PARAMS.items()
         if name != "estimator"
     }
 
 
-class GroupExpectedExposureLoss(GroupExpectedExposure):
+class GroupExpectedExposureLoss(ExposureOfGroups):
     """How far the exposure of groups of documents is from their target exposure.
 
     ``GroupEE_L(groups=..., target=...)@20`` is the score of TREC Fair Ranking 2022, Task 2: the

@@ -20,7 +20,7 @@ from fairtk.exposure import (
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure, LabeledRun, ObjectParam, Param, Scores
 from fairtk.plugins import parse_browsing_model
-from fairtk_papers.published_code.bounded import NO_USEFUL, Bounded
+from fairtk_papers.published_code.values import NO_USEFUL, PublishedValues
 
 PARAMETERS: dict[str, Param] = {
     "browsing": ObjectParam(
@@ -105,7 +105,7 @@ def expeval_target(grades: Grades, model: RBP) -> FloatArray:
 
 def expeval_values(
     judged: LabeledRun, model: RBP, complete: bool, graded: bool, rel: float | None
-) -> tuple[dict[str, Bounded], BoolArray]:
+) -> tuple[dict[str, PublishedValues], BoolArray]:
     """Return the values of EE_D, EE_R and EE_L, and whether a query has no useful document.
 
     It departs from the paper. With ``complete=False``, only useful documents have a target, and the
@@ -154,9 +154,11 @@ def expeval_values(
     least = worst if complete and slip <= fastest else zero
     farthest = highest - 2 * least + square
     values = {
-        "EE_D": Bounded(disparity, lowest, highest, highest, 1.0, flat=0.0),
-        "EE_R": Bounded(relevance, worst, square, zero, 0.0, flat=1.0, farthest=least),
-        "EE_L": Bounded(loss, zero, upper_loss, highest + square, 1.0, 0.0, farthest=farthest),
+        "EE_D": PublishedValues(disparity, lowest, highest, highest, 1.0, flat=0.0),
+        "EE_R": PublishedValues(relevance, worst, square, zero, 0.0, flat=1.0, farthest=least),
+        "EE_L": PublishedValues(
+            loss, zero, upper_loss, highest + square, 1.0, 0.0, farthest=farthest
+        ),
     }
     return values, grades.n_useful == 0
 

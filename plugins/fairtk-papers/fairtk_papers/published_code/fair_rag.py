@@ -11,7 +11,7 @@ from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.exposure import MU, expected_exposure, sum_by_index
 from fairtk.measures import CUTOFF, FairMeasure, LabeledRun, Param, Scores
-from fairtk_papers.published_code.bounded import NO_USEFUL, Bounded
+from fairtk_papers.published_code.values import NO_USEFUL, PublishedValues
 
 NORMALIZE = Param(bool, default=True, desc="divide by the bounds of the published code")
 REL = Param(
@@ -51,7 +51,7 @@ class FairRagExposure(FairMeasure):
 
 def fair_rag_values(
     judged: LabeledRun, cutoff: int, rel: float | None
-) -> tuple[dict[str, Bounded], np.ndarray]:
+) -> tuple[dict[str, PublishedValues], np.ndarray]:
     """Return the values of EE_D, EE_R and EE_L, and whether a query has no useful document.
 
     It departs from the paper: documents that are not useful have no target, but the bound of EE-R
@@ -85,9 +85,9 @@ def fair_rag_values(
     worst_loss = np.where(np.isnan(highest), square, highest) + cutoff
     why = "all n documents are useful, so the upper bound of EE_R is a division by 0"
     values = {
-        "EE_D": Bounded(disparity, zero, all_read, all_read, 1.0),
-        "EE_R": Bounded(relevance, zero, highest, zero, 0.0, why=why),
-        "EE_L": Bounded(loss, zero, highest + cutoff, worst_loss, 1.0, why=why),
+        "EE_D": PublishedValues(disparity, zero, all_read, all_read, 1.0),
+        "EE_R": PublishedValues(relevance, zero, highest, zero, 0.0, why=why),
+        "EE_L": PublishedValues(loss, zero, highest + cutoff, worst_loss, 1.0, why=why),
     }
     return values, m == 0
 

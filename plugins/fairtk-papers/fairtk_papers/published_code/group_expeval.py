@@ -9,7 +9,6 @@ import numpy as np
 from fairtk.exposure import GERR, RBP, make_grades
 from fairtk.frames import BoolArray, FloatArray
 from fairtk.measures import GROUPS, LabeledRun, Param, Scores
-from fairtk_papers.published_code.bounded import NO_USEFUL, Bounded
 from fairtk_papers.published_code.expeval import (
     PARAMETERS,
     ExpevalExposure,
@@ -17,6 +16,7 @@ from fairtk_papers.published_code.expeval import (
     exposure_of,
     grades_of,
 )
+from fairtk_papers.published_code.values import NO_USEFUL, PublishedValues
 
 
 class GroupExpevalExposure(ExpevalExposure):
@@ -34,7 +34,7 @@ class GroupExpevalExposure(ExpevalExposure):
 
 def group_expeval_values(
     judged: LabeledRun, groups: Any, model: RBP, complete: bool, graded: bool, rel: float | None
-) -> tuple[dict[str, Bounded], BoolArray]:
+) -> tuple[dict[str, PublishedValues], BoolArray]:
     """Return the values of EE_D, EE_R and EE_L, and whether a query has no useful document.
 
     Exposure and target are summed over the documents of a group, each with its full membership.
@@ -89,9 +89,11 @@ def group_expeval_values(
     n_counted = np.bincount(query[counted], minlength=n_queries)
     highest_any = n_groups * attention(model.p, n_counted) ** 2
     values = {
-        "EE_D": Bounded(disparity, lowest, highest, highest_any, 1.0, flat=0.0),
-        "EE_R": Bounded(relevance, zero, zero, zero, 0.0, flat=1.0),
-        "EE_L": Bounded(loss, zero, np.maximum(norm, excess), highest_any + norm, 1.0, flat=0.0),
+        "EE_D": PublishedValues(disparity, lowest, highest, highest_any, 1.0, flat=0.0),
+        "EE_R": PublishedValues(relevance, zero, zero, zero, 0.0, flat=1.0),
+        "EE_L": PublishedValues(
+            loss, zero, np.maximum(norm, excess), highest_any + norm, 1.0, flat=0.0
+        ),
     }
     return values, n_useful == 0
 

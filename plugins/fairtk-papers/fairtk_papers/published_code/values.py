@@ -13,7 +13,7 @@ NO_USEFUL = "no useful document in the labels"
 
 
 @dataclass(frozen=True)
-class Bounded:
+class PublishedValues:
     """The values of one measure with the bounds of published code, which may not hold.
 
     Arrays have shape (n_queries,).

@@ -1,4 +1,4 @@
-"""`ExposureMeasure`: the base of the measures of expected exposure, of documents or of groups."""
+"""`ExpectedExposure`: the base of the measures of expected exposure, of documents or of groups."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Computed:
     no_bounds: Reasons  # for no normalized value
 
 
-class ExposureMeasure(FairMeasure):
+class ExpectedExposure(FairMeasure):
     """Base of the measures of expected exposure.
 
     EE-D, EE-R and EE-L of equal settings are computed together, once per run (`compute`).
@@ -95,7 +95,7 @@ class ExposureMeasure(FairMeasure):
         return _Settings(params, tuple(self.objects().items()), self)
 
     def check_cutoff(self) -> None:
-        """Raise a `ParameterError` if the browsing model requires a cutoff and there is none."""
+        """Raise a `ParameterError` if the browsing model requires a missing cutoff."""
         if self["browsing"].needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
                 f"{self.text}: a cutoff is required for browsing={str(self['browsing'])!r}, the "
@@ -152,7 +152,7 @@ class _Settings:
 
     params: tuple[tuple[str, Any], ...]
     objects: tuple[tuple[str, Any], ...]
-    measure: ExposureMeasure = field(compare=False)
+    measure: ExpectedExposure = field(compare=False)
 
 
 def _compute(judged: LabeledRun, settings: _Settings) -> Computed:
