@@ -334,7 +334,7 @@ shell(
 metadata = os.path.relpath(dataset.fair_ranking_files().path("metadata"), FILES)
 shell(
     f"fairtk evaluate qrels.txt task2.tsv.gz --groups gender={metadata} "
-    f"--target trec-2022-task-2 -m \"GroupEE_L(groups='gender')@{CUTOFF}\"",
+    f"--target trec-2022-task-2 -m GroupEE_L@{CUTOFF}",
     FILES,
 )
 assert Groups.read(FILES / "gender.tsv") == gender
