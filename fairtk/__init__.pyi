@@ -42,6 +42,9 @@ from .measures import EU as EU
 from .measures import ByGroup as ByGroup
 from .measures import E as E
 from .measures import FairMeasure as FairMeasure
+from .measures import GroupEE_D as GroupEE_D
+from .measures import GroupEE_L as GroupEE_L
+from .measures import GroupEE_R as GroupEE_R
 from .measures import drop_undefined as drop_undefined
 from .measures import nDCG_AWRF as nDCG_AWRF
 from .measures import nDCG_TREC as nDCG_TREC

@@ -183,9 +183,9 @@ def task2(query: Query, cutoff: int, **_: Any) -> Values:
     target = {level: mass * scale for level, mass in query.target.items()}
     levels = set(exposure) | set(target)
     return {
-        "EE_D": sum(e**2 for e in exposure.values()),
-        "EE_R": sum(exposure[level] * target.get(level, 0.0) for level in levels),
-        "EE_L": sum((exposure[level] - target.get(level, 0.0)) ** 2 for level in levels),
+        "GroupEE_D": sum(e**2 for e in exposure.values()),
+        "GroupEE_R": sum(exposure[level] * target.get(level, 0.0) for level in levels),
+        "GroupEE_L": sum((exposure[level] - target.get(level, 0.0)) ** 2 for level in levels),
     }
 
 

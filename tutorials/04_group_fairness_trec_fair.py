@@ -56,7 +56,7 @@ import pyterrier as pt
 from ir_measures import nDCG
 
 import fairtk
-from fairtk import AWRF, EE_L, BM25Scorer, E, FairSampler, Groups, Target
+from fairtk import AWRF, BM25Scorer, E, FairSampler, GroupEE_L, Groups, Target
 from fairtk.datasets import trec_fair
 from fairtk.demo.invented_people import write_invented_folder
 from fairtk.demo.study import shell
@@ -245,7 +245,7 @@ assert (table["AWRF gender"] > crossed).all()
 
 # %%
 editors = trec_fair.targets(FOLDER, "gender", task=2)
-task_2 = EE_L(groups=gender, target=editors) @ CUTOFF
+task_2 = GroupEE_L(groups=gender, target=editors) @ CUTOFF
 losses = pt.Experiment([run, sampled], topics, qrels, [task_2], names=["bm25", "sampled"])
 losses = losses.set_index("name")[str(task_2)]
 print(losses.to_string(float_format="{:.4f}".format))
@@ -334,7 +334,7 @@ shell(
 metadata = os.path.relpath(dataset.fair_ranking_files().path("metadata"), FILES)
 shell(
     f"fairtk evaluate qrels.txt task2.tsv.gz --groups gender={metadata} "
-    f"--target trec-2022-task-2 -m \"EE_L(groups='gender')@{CUTOFF}\"",
+    f"--target trec-2022-task-2 -m GroupEE_L@{CUTOFF}",
     FILES,
 )
 assert Groups.read(FILES / "gender.tsv") == gender

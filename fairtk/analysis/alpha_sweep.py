@@ -32,7 +32,9 @@ from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
+from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.base import value_bounds
+from fairtk.measures.expected_exposure import ExpectedExposure
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.curves import area_under
@@ -377,9 +379,9 @@ def frontier(
 ) -> Frontier:
     """Compute the trade-off of two measures over the alpha of `FairSampler`, without sampling.
 
-    EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are computed exactly (`PlackettLuceExposure`). EU is
-    estimated from existing answers (`off_policy_utility`). Bands are Student's t intervals over the
-    queries; areas, and x at equal y, have bootstrap intervals.
+    EE_D, EE_R, EE_L, their forms for groups, AWRF and E(nDCG@k) are computed exactly
+    (`PlackettLuceExposure`). EU is estimated from existing answers (`off_policy_utility`). Bands
+    are Student's t intervals over the queries; areas, and x at equal y, have bootstrap intervals.
 
     Args:
         qrels: see `fairtk.evaluate`.
@@ -463,7 +465,7 @@ def _model(measure: Any) -> tuple[Any, int | None]:
     inner = getattr(measure, "inner", None)
     if name == "E" and getattr(inner, "NAME", "") == "nDCG":
         return "DCG", getattr(inner, "params", {}).get("cutoff")
-    if name in ("EE_D", "EE_R", "EE_L", "AWRF"):
+    if isinstance(measure, ExpectedExposure | AttentionWeightedRankFairness):
         model = as_position_model(measure["browsing"], name)
         if model.needs_cutoff and measure["cutoff"] is None:
             raise ParameterError(
@@ -473,7 +475,8 @@ def _model(measure: Any) -> tuple[Any, int | None]:
         return model, measure["cutoff"]
     raise NotFoundError(
         "measure of exact exposure", format_measure(measure),
-        ["EE_D@5", "EE_R@5", "EE_L@5", "AWRF@20", "E(nDCG@5)", "EU(utility='rougeL')"],
+        ["EE_D@5", "EE_R@5", "EE_L@5", "GroupEE_L@20", "AWRF@20", "E(nDCG@5)",
+         "EU(utility='rougeL')"],
     )  # fmt: skip
 
 

@@ -317,8 +317,6 @@ def variants(
                 yield from _changed(
                     choice, str(getattr(target, "name", target) or target.key), measure, make
                 )
-        elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
-            continue  # measures by group have no bounds
         else:
             for name, setting, value in settings.get(choice, []):
                 if name in params:

@@ -22,7 +22,7 @@ from fairtk.plugins.streams import to_stderr
     },
 )
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
-              help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
+              help="EE_D, EE_R, EE_L, GroupEE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="As for -x.")
 @click.option("--answers", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: answers generated with ALPHA from the run NAME (the file name without "

@@ -48,8 +48,8 @@ def command(
 
     Groups: measures that need groups use the attributes of all --groups files, crossed, unless they
     name groups: groups='gender' is the file gender.tsv alone, and groups='gender*region' crosses
-    two. EE_D, EE_R and EE_L use groups only if they name them. Measures that need a target use
-    --target, unless they name one: target='uniform' or target='population'.
+    two. CreditGap uses groups only if it names them. Measures that need a target use --target,
+    unless they name one: target='uniform' or target='population'.
 
     Undefined values: a mean is over the queries for which the measure is defined. If it is
     undefined for some, the number of defined queries follows the mean.
@@ -66,7 +66,7 @@ def command(
       fairtk evaluate qrels.tsv fair.run -m "EU(utility='rougeL')" --answers answers.jsonl
       fairtk evaluate qrels.txt bm25.run -g gender.tsv --target relevance -m AWRF@20
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
-        -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
+        -m AWRF@20 -m "AWRF(groups='gender')@20" -m GroupEE_L@20
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
       fairtk evaluate qrels.txt fair.run bm25.run -m EE_D@5 -m EE_R@5 --page page.html
     """  # noqa: D301 - click reads the backslash

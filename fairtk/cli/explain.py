@@ -16,14 +16,14 @@ _PARTS = ("group", "attribute", "rank", "query", "document")
 
 
 @signature_command(
-    "Break AWRF or EE_L down by group, rank and query.",
+    "Break AWRF, GroupEE_L or EE_L down by group, rank and query.",
     {
         "fairtk:explain": "qrels run measures qid baseline bands",
         "fairtk:evaluate": "groups target order",
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
-              help="AWRF or EE_L with a cutoff, e.g. AWRF@20.")  # fmt: skip
+              help="AWRF, GroupEE_L or EE_L with a cutoff, e.g. AWRF@20.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
               help="Print only this table, with all rows and columns; document needs --qid.  "
               "[default: the first rows of all tables; in csv and json one row per query, group "
@@ -45,13 +45,12 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Show how much each group, rank and query adds to the AWRF or EE_L of RUN.
+    """Show how much each group, rank and query adds to the AWRF, GroupEE_L or EE_L of RUN.
 
-    The output has tables of costs by group, rank and query. The cost is 1 - AWRF, or EE_L
-    itself, and the costs in each table add up to it. EE_L without groups is broken down by
-    usefulness: useful, other and unjudged documents. The site's page on
-    `explain` defines the costs and says what they do not show. `fairtk.explain` does the same in
-    Python.
+    The output has tables of costs by group, rank and query. The cost is 1 - AWRF, or the loss
+    itself, and the costs in each table add up to it. EE_L is broken down by usefulness:
+    useful, other and unjudged documents. The site's page on `explain` defines the costs and says
+    what they do not show. `fairtk.explain` does the same in Python.
 
     \b
     Examples:
@@ -68,7 +67,7 @@ def command(
         prepare_labels,
     )
     from fairtk.io import read_run
-    from fairtk.measures.ee import ExpectedExposureLoss
+    from fairtk.measures.ee import EE_L
     from fairtk.measures.explain import explain
 
     measure, *more = measures
@@ -80,7 +79,7 @@ def command(
         parsed = parse_with(options, measure)
         labels = options.labels = prepare_labels(qrels, None, [parsed])
         parsed = complete_measure(options, parsed)
-        by_document = isinstance(parsed, ExpectedExposureLoss) and parsed["groups"] is None
+        by_document = isinstance(parsed, type(EE_L))
         explanation = explain(
             labels.frame,
             read_run(run, order),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,7 +32,7 @@ from fairtk.groups import UNKNOWN
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
-from fairtk.measures.ee_variants import counts, refuse_one_sample
+from fairtk.measures.expected_exposure import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 from fairtk.measures.scores import Scores
 from fairtk.remarks import NO_CITATIONS
@@ -125,18 +125,20 @@ class AttributedExposure(FairMeasure):
             of_target = tuple(self.of_target.params.items())
             settings = _Settings(*options, self["bounds"], of_target, self)
             values, useless = judged.derived(_attributed_values, settings)
+        part: Bounded = getattr(values, self.PART)
         reasons = [(NO_CREDIT, shares.undefined)]
         if self.params.get("estimator") == "unbiased":
             reasons += unbiased_reasons(self, judged, shares)
             if judged.run.sampled:
                 each = shares.query[shares.defined]
-                values = values.less(sampling_excess(square, shares.square(), each))
-        part: Bounded = getattr(values, self.PART)
+                excess = sampling_excess(square, shares.square(), each)
+                part = replace(part, value=part.value - excess)
         if self.PART != "disparity":
             reasons.append(("no useful document in the labels", useless))
         if self["normalize"]:
             result = np.where(present, part.normalized(), part.worst_normalized)
-            reasons.append((part.why, present & np.isnan(result)))
+            equal = present & np.isnan(result)
+            reasons.append(("lower and upper bound are equal", equal))
         else:
             result = np.where(present, part.value, part.worst)
             no_worst = "it is missing from the run, and share=False has no worst value"

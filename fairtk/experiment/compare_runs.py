@@ -45,7 +45,7 @@ from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
-from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.evaluator import Evaluator
 from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
@@ -140,7 +140,7 @@ def _evaluate_all(
     by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
-        example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
+        example = f"GroupEE_L(groups='{next(iter(given_groups.attributes))}')@20"
         raise InputError(f'`groups` are not used by any measure; use e.g. "{example}"')
     if qrels is None:
         refuse_without_labels(unique_measures)
@@ -157,13 +157,13 @@ def _evaluate_all(
     values = values_of_systems(systems, by_label, labels)
     remarks = list(values.remarks)
     parts = [part for measure in unique_measures for part in iter_parts(measure)]
-    of_documents = [m for m in parts if isinstance(m, ExpectedExposure) and m["groups"] is None]
-    if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
+    of_documents = [part for part in parts if isinstance(part, ExposureOfDocuments)]
+    if sizes and of_documents:
         n = len(labels.qids)
         remarks.insert(0, Remark(NO_LABELS, "", "", n, n, (), n, "; ".join(sizes)))
     if given_groups.attributes and of_documents:
         names = ", ".join(dict.fromkeys(map(format_measure, of_documents)))
-        example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
+        example = f"GroupEE_D(groups='{next(iter(given_groups.attributes))}')"
         remarks.append(Remark(NOT_BY_GROUP, names, "", 0, 0, (), 0, example))
 
     def rows(

@@ -368,7 +368,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
 def complete_measure(given_groups: GivenGroups, measure: Any) -> Any:
     """Return the measure, and measures inside it, with missing groups and targets added.
 
-    EE_D, EE_R, EE_L and CreditGap have a form without groups, so they only use groups by name.
+    CreditGap is also defined without groups, so it only uses groups by name.
     """
     from fairtk.measures import FairMeasure
     from fairtk.measures.parsing import MeasureParam
@@ -395,13 +395,10 @@ def complete_measure(given_groups: GivenGroups, measure: Any) -> Any:
 
 
 def _has_open_target(measure: Any) -> bool:
-    from fairtk.measures.ee import ExpectedExposure
+    from fairtk.measures import GroupEE_D
 
-    if "target" not in measure.SUPPORTED_PARAMS or "target" in measure.params:
-        return False
-    if isinstance(measure, ExpectedExposure):
-        return measure["variant"] == "paper" and measure.PART != "disparity"
-    return True
+    has_target = "target" in measure.SUPPORTED_PARAMS and not isinstance(measure, type(GroupEE_D))
+    return has_target and "target" not in measure.params
 
 
 def _is_ours(measure: Any) -> bool:

@@ -21,7 +21,7 @@ from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import LabeledRun, format_measure
-from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.facts import RunFacts, documents_of_queries
 
 if TYPE_CHECKING:
@@ -501,7 +501,7 @@ def _depth(measure: Any) -> int | None:
 
     Expected exposure reads all ranks: it is normalized by the number of retrieved documents.
     """
-    if isinstance(measure, ExpectedExposure):
+    if isinstance(measure, ExposureOfDocuments):
         return None
     if getattr(measure, "NAME", "") == "E":
         return _depth(measure.inner)

@@ -368,10 +368,13 @@ class Results:
     def _bias(self) -> pd.DataFrame:
         measures: dict[str, Any] = {}
         for label in self.measures:
-            if label.startswith(("EE_D", "EE_L")) and " * " not in label:
+            names = ("EE_D", "EE_L", "GroupEE_D", "GroupEE_L")
+            if label.startswith(names) and " * " not in label:
                 with contextlib.suppress(InputError):  # its groups may not be registered
                     measures[label] = self._read(label)
-        measures = {name: m for name, m in measures.items() if m["estimator"] == "plain"}
+        measures = {
+            name: m for name, m in measures.items() if m.params.get("estimator", "plain") == "plain"
+        }
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
             frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])

@@ -26,9 +26,10 @@ from fairtk.frames import (
 )
 from fairtk.groups.distances import SparseRows
 from fairtk.measures import LabeledRun
-from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.expectation import Expectation, values_of_samples
+from fairtk.measures.group_ee import GroupEE_D
 
 _BLOCK = 1 << 22
 """The maximum number of pairs of samples in memory."""
@@ -180,13 +181,14 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
 
 
 def _is_of_pairs(measure: Any) -> bool:
-    return isinstance(measure, ExpectedExposure) and measure.PART != "relevance"
+    is_of_documents = isinstance(measure, ExposureOfDocuments) and measure.PART != "relevance"
+    return is_of_documents or isinstance(measure, type(GroupEE_D))
 
 
 def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
     """Return the value of each ranking, and the range of values by query (NaN if unbounded)."""
     reach = np.ones(len(judged.qids))
-    if isinstance(measure, ExpectedExposure):
+    if isinstance(measure, ExposureOfDocuments):
         exposure, scale = measure.exposure_by_ranking(judged), measure.scales(judged)
         value = exposure.per_row(exposure.weight * measure.targets(judged)[exposure.level])
         return value * scale[judged.ranking_query], measure.widths(judged) * scale
@@ -197,7 +199,7 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
         return value[np.argsort(query, kind="stable")], reach
     if isinstance(measure, Expectation):
         return values_of_samples(measure.inner, judged)[1], reach
-    raise ParameterError(f"expected EE_D, EE_R, EE_L, EU or E(...), got {measure!r}")
+    raise ParameterError(f"expected EE_D, EE_R, EE_L, GroupEE_D, EU or E(...), got {measure!r}")
 
 
 def _kernels(measure: Any, judged: LabeledRun) -> Callable[[IntArray], _Kernel]:

@@ -6,8 +6,10 @@ from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
 from .browsing import Fitted as Fitted
 from .exact import expected_attention as expected_attention
+from .expected import Grades as Grades
 from .expected import attention as attention
 from .expected import expected_exposure as expected_exposure
+from .expected import make_grades as make_grades
 from .expected import sum_by_index as sum_by_index
 from .plackett_luce import Draws as Draws
 from .plackett_luce import Stream as Stream

@@ -3,19 +3,16 @@
 The arrays hold all queries at once (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eqs. 3 to 6
 and Appendix C). A "pair" is a (query, document) that is judged or retrieved. The documents of a
 query have grades of usefulness; documents that are not useful, judged or not, share one grade.
-
-The codes published with Towards Fair RAG (``fair-rag``) and Diaz et al. 2020 (``expeval``) depart
-from their papers. `fair_rag_values` and `expeval_values` reproduce them and list the departures.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from fairtk.exposure.browsing import GERR, RBP, BrowsingModel
+from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames import BoolArray, FloatArray, IntArray, Run
 
 
@@ -346,21 +343,18 @@ class Bounded:
         upper: their upper bounds, 1 when normalized.
         worst: the worst raw value of any ranking, for missing queries.
         worst_normalized: the worst normalized value.
-        flat: the normalized value if the two bounds are equal.
-        why: the reason why values cannot be normalized.
     """
 
     value: FloatArray
     lower: FloatArray
     upper: FloatArray
     worst: FloatArray
-    worst_normalized: FloatArray | float
-    flat: float = np.nan
-    why: str = "lower and upper bound are equal"
+    worst_normalized: float
 
     def normalized(self) -> FloatArray:
-        """Return (value - lower) / (upper - lower); `flat` if the two bounds are equal."""
-        return np.where(self.equal_bounds, self.flat, self._scaled(self.value))
+        """Return (value - lower) / (upper - lower); NaN if the two bounds are equal."""
+        width = np.where(self.equal_bounds, np.nan, self.upper - self.lower)
+        return (self.value - self.lower) / width
 
     @property
     def equal_bounds(self) -> BoolArray:
@@ -368,45 +362,6 @@ class Bounded:
         return np.asarray(
             self.upper - self.lower <= 1e-12 * np.maximum(np.abs(self.upper), 1.0), dtype=bool
         )
-
-    @classmethod
-    def of_code(
-        cls,
-        value: FloatArray,
-        lower: FloatArray,
-        upper: FloatArray,
-        worst: FloatArray,
-        ends: tuple[float, float],
-        flat: float = np.nan,
-        why: str = "lower and upper bound are equal",
-        farthest: FloatArray | None = None,
-    ) -> Bounded:
-        """Return values normalized by the bounds of published code, which may not hold.
-
-        Args:
-            value: the raw values.
-            lower: the code's lower bounds.
-            upper: the code's upper bounds.
-            worst: the worst raw value of any ranking.
-            ends: the best and the worst normalized value. A missing query gets the worst one, or
-                the code's value if that is worse.
-            flat: the normalized value if the two bounds are equal.
-            why: the reason why values cannot be normalized.
-            farthest: the worst raw value under the code's assumptions; default `worst`.
-        """
-        bounds = cls(value, lower, upper, worst, ends[1], flat, why)
-        beyond = bounds._scaled(worst if farthest is None else farthest)
-        code = np.where(bounds.equal_bounds, np.nan, beyond)
-        farther = np.fmin if ends[1] < ends[0] else np.fmax
-        return replace(bounds, worst_normalized=farther(code, ends[1]))
-
-    def _scaled(self, raw: FloatArray) -> FloatArray:
-        width = np.where(self.equal_bounds, 1.0, self.upper - self.lower)
-        return (raw - self.lower) / width
-
-
-LOWER_IS_BETTER, HIGHER_IS_BETTER = (0.0, 1.0), (1.0, 0.0)
-"""The best and the worst normalized value."""
 
 
 @dataclass(frozen=True)
@@ -422,12 +377,6 @@ class ExposureValues:
     disparity: Bounded
     relevance: Bounded
     loss: Bounded
-
-    def less(self, excess: FloatArray) -> ExposureValues:
-        """Return the values with EE-D and EE-L reduced by the excess from sampling."""
-        disparity = replace(self.disparity, value=self.disparity.value - excess)
-        loss = replace(self.loss, value=self.loss.value - excess)
-        return ExposureValues(disparity, self.relevance, loss)
 
 
 def values_and_bounds(
@@ -568,114 +517,3 @@ def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) 
     result = np.zeros((grades.n_queries, width))
     result[grades.query[useful][owner], begin[owner] + index] = target[useful][owner]
     return result
-
-
-def fair_rag_values(
-    exposure: FloatArray,
-    pair_query: IntArray,
-    grades: Grades,
-    cutoff: int,
-    n_judged: IntArray,
-) -> ExposureValues:
-    """Return the values of the code published with Towards Fair RAG.
-
-    It departs from the paper: documents that are not useful have no target, but the bound of EE-R
-    counts them; n is the number of labeled documents, even if others are retrieved; the cutoff is
-    not limited to n; EE-L is divided by the sum of the bounds of EE-R and EE-D. If all n documents
-    are useful and n is at most the cutoff, the code divides by zero; this function returns NaN.
-
-    Args:
-        exposure: expected exposure of each pair; shape (n_pairs,).
-        pair_query: query index of each pair; shape (n_pairs,).
-        grades: one grade per query, with only the useful documents.
-        cutoff: the number k of documents that the machine user reads.
-        n_judged: number of labeled documents of each query; shape (n_queries,).
-    """
-    n_queries = grades.n_queries
-    m = grades.n_useful.astype(np.float64)
-    rest = n_judged - m
-    target = np.minimum(1.0, cutoff / grades.size)
-    disparity = sum_by_index(pair_query, exposure**2, n_queries)
-    relevance = inner(exposure, target, pair_query, grades)
-    square = grades.per_query(grades.size * target**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fits = m + (cutoff - m) ** 2 / rest
-        highest = np.where(m <= cutoff, np.where(rest > 0, fits, np.nan), cutoff**2 / m)
-    zero, all_read = np.zeros(n_queries), np.full(n_queries, float(cutoff))
-    worst_loss = np.where(np.isnan(highest), square, highest) + cutoff
-    loss = disparity - 2 * relevance + square
-    why = "all n documents are useful, so the upper bound of EE_R is a division by 0"
-    return ExposureValues(
-        Bounded.of_code(disparity, zero, all_read, all_read, LOWER_IS_BETTER),
-        Bounded.of_code(relevance, zero, highest, zero, HIGHER_IS_BETTER, why=why),
-        Bounded.of_code(loss, zero, highest + cutoff, worst_loss, LOWER_IS_BETTER, why=why),
-    )
-
-
-def expeval_values(
-    exposure: FloatArray,
-    pair_query: IntArray,
-    grades: Grades,
-    model: RBP,
-    *,
-    complete: bool,
-) -> ExposureValues:
-    """Return the values of expeval, the code published with Diaz et al. 2020.
-
-    It departs from the paper. With ``complete=False``, only useful documents have a target, and the
-    bounds assume infinitely many documents. Grades of 0 and below are separate. For `GERR`, the
-    bounds of EE-R and EE-L and the lower bound of EE-D use p u instead of p (1 - u). The upper
-    bound of EE-L adds 1 / (1 - p) instead of 1 / (1 - p^2). With a single grade, the normalized
-    EE-R is 1. There is no cutoff.
-
-    Args:
-        exposure: expected exposure of each pair; shape (n_pairs,).
-        pair_query: query index of each pair; shape (n_pairs,).
-        grades: the grades of the labeled documents (`complete`), or only of the useful ones.
-        model: the browsing model, with p below 1.
-        complete: whether the labels cover all documents.
-    """
-    n_queries = grades.n_queries
-    p, size, above = model.p, grades.size, grades.above
-    cascade = _block_mean(p * (1.0 - model.stop), above, size)
-    plain = (1.0 - model.stop) ** above * _block_mean(p, above, size)
-    target = np.where(grades.useful, cascade, plain)
-
-    disparity = sum_by_index(pair_query, exposure**2, n_queries)
-    relevance = inner(exposure, target, pair_query, grades)
-    square = grades.per_query(size * target**2)
-    zero = np.zeros(n_queries)
-    slip = p * model.stop if isinstance(model, GERR) else p
-    if complete:
-        n = grades.n_documents
-        start = np.zeros_like(n)
-        highest = n * _block_mean(p**2, start, n)
-        lowest = n * _block_mean(slip, start, n) ** 2
-        below = n[grades.query] - above - size
-        worst = grades.per_query(target * size * _block_mean(slip, below, size))
-        upper_loss = n * _block_mean(slip**2, start, n) - 2 * worst + square
-    else:
-        highest = np.full(n_queries, 1.0 / (1.0 - p**2))
-        lowest = zero
-        several = np.bincount(grades.query, minlength=n_queries) > 1
-        worst = np.where(several, 0.0, square)
-        upper_loss = square + 1.0 / (1.0 - slip)
-    # attention falls at most this fast; the code's lower bound of EE-R holds if it falls slower
-    fastest = p * (1.0 - model.stop)
-    least = worst if complete and slip <= fastest else zero
-    loss = disparity - 2 * relevance + square
-    return ExposureValues(
-        Bounded.of_code(disparity, lowest, highest, highest, LOWER_IS_BETTER, 0.0),
-        Bounded.of_code(relevance, worst, square, zero, HIGHER_IS_BETTER, 1.0, farthest=least),
-        Bounded.of_code(
-            *(loss, zero, upper_loss, highest + square, LOWER_IS_BETTER, 0.0),
-            farthest=highest - 2 * least + square,
-        ),
-    )
-
-
-def _block_mean(p: float, begin: IntArray, size: IntArray) -> FloatArray:
-    """Return the mean of p^i over the ranks begin <= i < begin + size; 0 for an empty block."""
-    base = float(p)
-    block = (base**begin - base ** (begin + size)) / (1.0 - base)
-    return np.asarray(block / np.maximum(size, 1))

@@ -23,15 +23,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError, format_list
-from fairtk.exposure import GERR, RBP, sum_by_index
-from fairtk.exposure.expected import (
-    HIGHER_IS_BETTER,
-    LOWER_IS_BETTER,
-    Bounded,
-    ExposureValues,
-    Grades,
-    target_exposure,
-)
+from fairtk.exposure import sum_by_index
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 from fairtk.frames.ids import SURROGATE
 
@@ -793,66 +785,6 @@ def loss_parts(
     relevance = scale * system.per_row(system.weight * towards)
     loss = disparity - 2 * relevance + scale**2 * target.square()
     return disparity, relevance, np.maximum(loss, 0.0)
-
-
-def expeval_target(grades: Grades, model: RBP) -> FloatArray:
-    """Return expeval's target exposure of a document of each grade; shape (n_grades,).
-
-    It differs from `fairtk.exposure.expected.target_exposure` under `GERR` if non-relevant
-    documents have several grades: expeval counts each document of a better grade as useful.
-    """
-    plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
-    return np.where(grades.useful, target_exposure(grades, model, None), plain)
-
-
-def expeval_group_values(
-    system: SparseRows,
-    target: SparseRows,
-    n_useful: IntArray,
-    n_counted: IntArray,
-    n_groups: IntArray,
-    model: RBP,
-) -> ExposureValues:
-    """Return the group values of expeval, the code published with Diaz et al. 2020.
-
-    Its bounds are kept for comparison, although they do not hold in general: they assume that every
-    group gets all the attention. The lower bound of EE-D uses p u under `GERR`, so the normalized
-    value can be negative; under `RBP` it equals the upper bound, so the normalized value is 0. The
-    bounds of EE-R are 0, so the normalized value is 1. Unlike in expeval, disparity without any
-    exposure is 0, not infinite.
-
-    Args:
-        system: exposure summed over the groups' documents, with full memberships; only of relevant
-            documents if the labels are incomplete.
-        target: the same for the target exposure.
-        n_useful: number of relevant documents of each query; shape (n_rows,).
-        n_counted: number of documents that count; shape (n_rows,).
-        n_groups: number of their groups; shape (n_rows,).
-        model: the browsing model; its p is below 1.
-    """
-    disparity, relevance, loss = loss_parts(system, target)
-    zero = np.zeros(system.n_rows)
-
-    def attention(p: float) -> FloatArray:
-        return np.asarray((1.0 - float(p) ** n_useful) / (1.0 - p))
-
-    most = attention(model.p)
-    several = n_groups > 1
-    highest = np.where(several, n_groups * most**2, 0.0)
-    lowest = highest
-    if isinstance(model, GERR):
-        lowest = np.where(several, n_groups * attention(model.p * model.u) ** 2, 0.0)
-    norm = target.square()
-    excess = norm - 2 * most * target.total() + n_groups * most**2  # sum of (most - target)^2
-    # no group gets more than all the attention on the counted documents
-    highest_any = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
-    return ExposureValues(
-        Bounded.of_code(disparity, lowest, highest, highest_any, LOWER_IS_BETTER, 0.0),
-        Bounded.of_code(relevance, zero, zero, zero, HIGHER_IS_BETTER, 1.0),
-        Bounded.of_code(
-            loss, zero, np.maximum(norm, excess), highest_any + norm, LOWER_IS_BETTER, 0.0
-        ),
-    )
 
 
 def jensen_shannon_bounds(

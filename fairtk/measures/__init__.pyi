@@ -11,6 +11,9 @@ from .ee import EE_R as EE_R
 from .eu import EU as EU
 from .expectation import E as E
 from .explain import Explanation as Explanation
+from .group_ee import GroupEE_D as GroupEE_D
+from .group_ee import GroupEE_L as GroupEE_L
+from .group_ee import GroupEE_R as GroupEE_R
 from .labeled_run import LabeledRun as LabeledRun
 from .ndcg_awrf import nDCG_AWRF as nDCG_AWRF
 from .ndcg_trec import nDCG_TREC as nDCG_TREC

@@ -151,7 +151,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __init__(self, **params: Any) -> None:
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
-                raise ParameterError(f"{self.NAME}: unknown parameter {name!r}{self._known(name)}")
+                raise ParameterError(
+                    f"{self.NAME}: unknown parameter {name!r}{self.hint_for(name)}"
+                )
         self.params: dict[str, Any] = {}
         self._resolved: dict[str, Any] = {}  # objects or values of the parameters
         special = self.special_defaults(params)
@@ -212,7 +214,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return self.NAME
 
     @classmethod
-    def _known(cls, name: str) -> str:
+    def hint_for(cls, name: str) -> str:
         """Return the end of the message about an unknown parameter."""
         if name == cls.AT_PARAM:
             return f"; write {cls.NAME} without @k"

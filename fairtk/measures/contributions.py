@@ -30,7 +30,8 @@ from fairtk.groups.distances import (
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
-from fairtk.measures.ee_variants import target_scale
+from fairtk.measures.expected_exposure import ExpectedExposure
+from fairtk.measures.group_ee import GroupExpectedExposureLoss
 from fairtk.measures.labeled_run import LabeledRun
 
 REST = -1
@@ -216,51 +217,34 @@ def awrf_parts(
     return make_parts(row_query[row], level, exposure, mass * part, cost, by_query)
 
 
-def loss_parts(
-    measure: ExpectedExposureLoss,
-    judged: LabeledRun,
-    ends: tuple[int, ...],
-    groups: Groups | None,
+def group_loss_parts(
+    measure: GroupExpectedExposureLoss, judged: LabeledRun, ends: tuple[int, ...]
 ) -> Parts:
-    """Return the parts of EE-L, the squared distance of exposure and target.
+    """Return the parts of GroupEE_L, the squared distance of exposure and target.
 
-    The cost of group (or document) c is (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of
-    s_kc - a_k t_c), so each rank has its own exposure and a share of the target. Without groups in
-    the measure, the costs of documents are summed over `groups`, or by label: useful, not useful,
-    not judged.
+    The cost of group c is (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of s_kc - a_k t_c), so each
+    rank has its own exposure and a share of the target.
     """
-    ranked, n_bands = judged.run, len(ends) + 1
-    grade = measure.grades(judged.pair_label)
-    weight = exposure_of_rows(measure, judged)
-    seen = np.flatnonzero(weight)
-    pair, weight = judged.pair_of_row[seen], weight[seen]
-    band = band_of(ranked.position[seen], ends)
-    query = judged.pair_query[pair]
-    per_band = by_band(query, band, weight, len(judged.qids), n_bands)
-    sums = per_band.sum(axis=1, keepdims=True)
-    per_band = np.divide(per_band, sums, out=np.zeros_like(per_band), where=sums > 0)
-    if measure["groups"] is None:
-        exposure = by_band(pair, band, weight, judged.n_pairs, n_bands)
-        return _by_document(measure, judged, exposure, grade, per_band, groups)
+    pair, band, weight, per_band = _shown(measure, judged, ends)
     if measure["useful_only"]:
-        counted = grade[pair] > 0
-        pair, band, weight, query = pair[counted], band[counted], weight[counted], query[counted]
-    memberships = measure["groups"].memberships(judged.docnos, "drop")
-    target = measure.target.for_qids(judged.qids)
+        counted = measure.grades(judged.pair_label)[pair] > 0
+        pair, band, weight = pair[counted], band[counted], weight[counted]
+    by_query: Any = measure.target
+    target = by_query.for_qids(judged.qids)
     query, level, exposure, mass = sides(
-        query,
+        judged.pair_query[pair],
         band,
         judged.pair_doc[pair],
         weight,
-        memberships,
-        measure.target,
+        measure.groups.memberships(judged.docnos, "drop"),
+        by_query,
         judged.qids,
-        n_bands,
+        len(ends) + 1,
     )
     # groups that are not listed have no exposure, so their cost is the squared target
     listed = level != REST
     square = target.square() - sum_by_index(query[listed], mass[listed] ** 2, len(judged.qids))
-    scale = target_scale(measure)
+    scale = measure.target_scale
     square = scale**2 * np.maximum(square, 0.0)[query]
     mass = scale * mass
     over = exposure.sum(axis=1) - mass
@@ -269,14 +253,37 @@ def loss_parts(
     return make_parts(query, level, exposure, mass, cost, per_band)
 
 
-def _by_document(
-    measure: Any,
+def _shown(
+    measure: ExpectedExposure, judged: LabeledRun, ends: tuple[int, ...]
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Return pair, band and exposure of each row with attention, and each query's attention.
+
+    The attention is the share of each band; shape (n_queries, n_bands).
+    """
+    n_bands = len(ends) + 1
+    weight = exposure_of_rows(measure, judged)
+    seen = np.flatnonzero(weight)
+    pair, weight = judged.pair_of_row[seen], weight[seen]
+    band = band_of(judged.run.position[seen], ends)
+    per_band = by_band(judged.pair_query[pair], band, weight, len(judged.qids), n_bands)
+    sums = per_band.sum(axis=1, keepdims=True)
+    share = np.divide(per_band, sums, out=np.zeros_like(per_band), where=sums > 0)
+    return pair, band, weight, share
+
+
+def loss_parts(
+    measure: ExpectedExposureLoss,
     judged: LabeledRun,
-    exposure: FloatArray,
-    grade: FloatArray,
-    per_band: FloatArray,
+    ends: tuple[int, ...],
     groups: Groups | None,
 ) -> Parts:
+    """Return the parts of EE_L: see `group_loss_parts`, with documents instead of groups.
+
+    The costs of documents are summed over `groups`, or by label: useful, not useful, not judged.
+    """
+    pair, band, weight, per_band = _shown(measure, judged, ends)
+    exposure = by_band(pair, band, weight, judged.n_pairs, len(ends) + 1)
+    grade = measure.grades(judged.pair_label)
     query, mass = judged.pair_query, measure.targets(judged)
     over = exposure.sum(axis=1) - mass
     cost = exposure * over[:, None] + per_band[query] * (-over * mass)[:, None]

@@ -1,37 +1,35 @@
-"""EE_D, EE_R and EE_L: disparity, relevance and loss of expected exposure."""
+"""EE_D, EE_R and EE_L: disparity, relevance and loss of expected exposure.
+
+`ExposureOfDocuments.compute` is the definition, and `ExposureOfDocuments.score_all` what a measure
+returns of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from fairtk import checks
-from fairtk.errors import ParameterError
-from fairtk.exposure import MU, RBP, expected_exposure
-from fairtk.exposure.expected import (
-    DEEPEST,
-    Bounded,
-    RankWeights,
-    make_grades,
-    sampling_excess,
-)
-from fairtk.frames import BoolArray, FloatArray, IntArray, Qrels
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
-from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee_variants import (
-    N_OF_RUN,
-    VARIANTS,
-    VariantValues,
+from fairtk.errors import ColumnError, InputError, format_list
+from fairtk.exposure.expected import DEEPEST, RankWeights, make_grades, values_and_bounds
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
+from fairtk.measures.expected_exposure import (
+    ESTIMATOR,
+    GRADED,
+    NO_USEFUL,
+    NO_WORST,
+    REL,
+    Computed,
+    ExpectedExposure,
+    Reasons,
     counts,
-    n_documents,
-    refuse_one_sample,
 )
 from fairtk.measures.labeled_run import LabeledRun
-from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param, count
+from fairtk.measures.params import BROWSING, CUTOFF, Param, count
 from fairtk.measures.scores import Scores
+
+N_OF_RUN = "judged+retrieved"
+"""The value of ``n`` for the number of labeled or retrieved documents of each run."""
 
 PARAMETERS: dict[str, Param] = {
     "cutoff": CUTOFF,
@@ -44,19 +42,7 @@ PARAMETERS: dict[str, Param] = {
         desc="paper: EE-D and EE-R start at 0; exact: the bounds that a policy over n documents "
         "can reach",
     ),
-    "variant": Param(
-        str,
-        default="paper",
-        choices=("paper", "fair-rag", "expeval"),
-        desc="the paper's definition, or that of one of the two published codes",
-    ),
-    "estimator": Param(
-        str,
-        default="plain",
-        choices=("plain", "unbiased"),
-        desc="plain: from the mean exposure over the samples; unbiased: without the excess from "
-        "sampling, (1 - EE_D) / N in expectation",
-    ),
+    "estimator": ESTIMATOR,
     "n": Param(
         (str, int),
         default=N_OF_RUN,
@@ -64,212 +50,103 @@ PARAMETERS: dict[str, Param] = {
         "qrels",
         check=count,
     ),
-    "complete": Param(bool, default=False, desc="expeval: the labels cover all documents"),
-    "graded": Param(bool, default=True, desc="False: all useful labels count equally"),
-    "rel": Param(
-        (int, float),
-        default=None,
-        desc="smallest label of a useful document (default: any above 0)",
-        check=checks.positive,
-    ),
-    "groups": GROUPS,
-    "target": TARGET,  # without a share for the unknown level, unknown documents are left out
-    "useful_only": Param(
-        bool,
-        default=True,
-        desc="groups: count only the exposure of useful documents (TREC 2022), or of all "
-        "(TREC 2021)",
-    ),
+    "graded": GRADED,
+    "rel": REL,
 }
 
-NO_WORST = "missing from the run, without a worst value (no cutoff)"
 
-
-class ExpectedExposure(FairMeasure):
-    """Base of the expected exposure measures, which `ee_variants` defines."""
+class ExposureOfDocuments(ExpectedExposure):
+    """Base of EE_D, EE_R and EE_L (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG)."""
 
     CITATION = "diaz2020evaluating kim2024fairrag"
     BOUNDS = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
-    GROUPS_ARE_OPTIONAL = True
-    PART: ClassVar[str]  # the field of ExposureValues
-    supports_exact_exposure = True
-    is_by_query = True
-    depends_on_length = True
 
-    def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the defaults of TREC Fair Ranking 2022, Task 2, if groups are given."""
-        if "groups" in params and params.get("variant", "paper") == "paper":
-            return {"browsing": "TREC", "normalize": False}
-        return {}
-
-    def check_params(self) -> None:
-        """Raise a `ParameterError` for an invalid combination of parameters."""
-        given, variant, model = self.params, self["variant"], self["browsing"]
-        has_groups, paper, expeval = "groups" in given, variant == "paper", variant == "expeval"
-        refusals = [
-            ("target" in given and not has_groups, "target requires groups=..."),
-            ("useful_only" in given and not has_groups, "useful_only requires groups=..."),
-            ("complete" in given and not expeval, "complete is only valid with variant='expeval'"),
-            ("bounds" in given and not paper, "bounds='exact' is only valid with variant='paper'"),
-            ("estimator" in given and not paper, "estimator='unbiased' requires variant='paper'"),
-            (
-                expeval and not (isinstance(model, RBP) and model.p < 1),
-                "variant='expeval' requires browsing='RBP(p=...)' or 'GERR(p=..., u=...)' with p "
-                f"below 1, got {model!r}",
-            ),
-            (
-                expeval and self["cutoff"] is not None,
-                "variant='expeval' has no cutoff; drop @k",
-            ),
-            (
-                expeval and "target" in given,
-                "variant='expeval' computes its own target of groups; drop target",
-            ),
-            (
-                variant == "fair-rag" and not has_groups and not isinstance(model, MU),
-                "variant='fair-rag' requires browsing='MU'",
-            ),
-            (
-                has_groups and not expeval and (not paper or "bounds" in given or "n" in given),
-                "groups require variant='paper' (TREC's form) or 'expeval', and are not supported "
-                "with bounds or n",
-            ),
-            (
-                has_groups and not expeval and self["normalize"],
-                "normalize=True is not defined for groups: the official score is not normalized",
-            ),
-        ]
-        for is_refused, message in refusals:
-            if is_refused:
-                raise ParameterError(f"{self.NAME}: {message}")
-        _ = self.target  # raises unless it fits the groups
-
-    @property
-    def target(self) -> Any:
-        """The target over the levels of the groups; `None` without a target."""
-        return None if self["target"] is None else self["target"].for_groups(self["groups"])
+    @classmethod
+    def hint_for(cls, name: str) -> str:
+        """Return the end of the message about an unknown parameter."""
+        if name in ("groups", "target", "useful_only"):
+            return f"; for groups, use Group{cls.NAME}(groups=..., target=...)"
+        if name in ("variant", "complete"):
+            return (
+                f"; for the definitions of published code, use {cls.NAME}_expeval or "
+                f"{cls.NAME}_fair_rag of the package fairtk-papers"
+            )
+        return super().hint_for(name)
 
     @property
     def reason_for_labels(self) -> str:
-        """The reason why it requires relevance labels; the paper's EE-D does not."""
-        of_useful = "groups" in self.params and self["useful_only"]
-        paper = self.PART == "disparity" and self["variant"] == "paper"
-        if not paper or of_useful or self["browsing"].stop > 0:
-            return super().reason_for_labels
+        """The reason why it requires relevance labels; EE_D may not."""
         n = self["n"]
+        if self.PART != "disparity" or self["browsing"].stop > 0:
+            return super().reason_for_labels
         return f"n={n!r} reads them" if isinstance(n, str) and n != N_OF_RUN else ""
 
-    def ranks(self, deepest: int) -> RankWeights:
-        """Return the attention on the first ranks, up to the cutoff or, if `None`, `deepest`."""
+    def compute(self, judged: LabeledRun) -> Computed:
+        """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
+        cutoff, exact = self["cutoff"], self["bounds"] == "exact"
+        n, n_queries, query = n_documents(self, judged), len(judged.qids), judged.pair_query
+        grade, exposure = self.grades(judged.pair_label), self.exposure(judged)
+        values = values_and_bounds(
+            exposure,
+            query,
+            make_grades(query, np.nan_to_num(grade), n_queries, n),
+            self.ranks(n),
+            cutoff,
+            exact=exact,
+            closed=self["n"] != N_OF_RUN,
+        )
+        useful = grade > 0
+        n_useful = counts(query, useful, n_queries)
+        no_value: Reasons = []
+        if self["n"] == "judged":
+            # documents without a label replace labeled ones that are not useful, if there are any
+            read = counts(query, (exposure > 0) & ~useful, n_queries)
+            reason = "the rankings contain more non-relevant documents than n='judged' counts"
+            no_value.append((reason, read > n - n_useful))
+        no_bounds: Reasons = []
+        if exact:
+            depth = n if cutoff is None else np.minimum(n, cutoff)
+            short = np.diff(judged.run.ranking_start) < depth[judged.ranking_query]
+            full = "n" if cutoff is None else f"min({cutoff}, n)"
+            reason = (
+                f"a ranking has fewer than {full} documents, so the exact bounds, those of full "
+                "rankings, do not hold"
+            )
+            no_bounds.append((reason, counts(judged.ranking_query, short, n_queries) > 0))
+        return Computed(values, no_value, [(NO_USEFUL, n_useful == 0)], no_bounds)
+
+    def ranks(self, n: IntArray) -> RankWeights:
+        """Return the attention on the first ranks, up to the cutoff or the largest n."""
         cutoff = self["cutoff"]
         is_few = cutoff is not None and cutoff <= DEEPEST
-        return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else deepest)
+        return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else int(n.max(initial=0)))
 
-    def grades(self, label: FloatArray) -> FloatArray:
-        """Return the grade of each label: above 0 if useful, NaN if not judged."""
-        rel = self["rel"]
-        grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
-        return grade if self["graded"] else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
-
-    def attention(self, judged: LabeledRun) -> FloatArray:
-        """Return the attention on each sorted row of the run; shape (n_rows,)."""
-        useful = self.grades(judged.pair_label) > 0
-        return judged.attention(self.text, self["browsing"], self["cutoff"], useful)
-
-    def exposure(self, judged: LabeledRun) -> FloatArray:
-        """Return the expected exposure of each pair; shape (n_pairs,)."""
-        samples = judged.run.n_samples[judged.run.query]
-        return expected_exposure(
-            self.attention(judged), judged.pair_of_row, judged.n_pairs, samples
-        )
-
-    def exposure_by_ranking(self, judged: LabeledRun) -> SparseRows:
-        """Return the exposure in each ranking; shape (n_rankings, n_pairs or n_groups)."""
-        ranked = judged.run
-        shape = (ranked.n_rankings, judged.n_pairs)
-        weight = self.attention(judged)
-        rows = SparseRows(attention_matrix(ranked.ranking, judged.pair_of_row, weight, shape))
-        if "groups" not in self.params or self["variant"] != "paper":
-            return rows
-        if self["useful_only"]:
-            rows = rows.weighted(rows.weight * (self.grades(judged.pair_label) > 0)[rows.level])
-        memberships = self["groups"].memberships(judged.docnos, "drop")
-        exposure = group_exposure(rows.matrix, memberships.take(judged.pair_doc))
-        target = self.target
-        if target is None:
-            return exposure
-        qids = judged.qids[judged.ranking_query]
-        return target.drop_unknown(exposure, qids)  # type: ignore[no-any-return]
+    def score_all(self, judged: LabeledRun) -> Scores:
+        """Return the value of each query."""
+        self.check_cutoff()
+        computed, part = self.computed(judged), self.estimate(judged)
+        reasons = [*([] if self.PART == "disparity" else computed.no_target), *computed.no_value]
+        if self["normalize"]:
+            result = np.where(judged.present, part.normalized(), part.worst_normalized)
+            equal = ("lower and upper bound are equal", judged.present & np.isnan(result))
+            return Scores.of(result, [*reasons, *computed.no_bounds, equal])
+        result = np.where(judged.present, part.value, part.worst)
+        no_worst = (NO_WORST, ~judged.present & np.isnan(part.worst))
+        return Scores.of(result, [*reasons, no_worst])
 
     def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
-        if "groups" in self.params or self["variant"] != "paper":
-            raise ParameterError(
-                f"{self.text}: targets of documents are only available with variant='paper'"
-            )
         n = n_documents(self, judged)
         grade = np.nan_to_num(self.grades(judged.pair_label))
         grades = make_grades(judged.pair_query, grade, len(judged.qids), n)
-        target = self.ranks(int(n.max(initial=0))).target(grades)
-        return np.append(target, 0.0)[grades.of_pair]
-
-    def _by_variant(self, judged: LabeledRun) -> VariantValues:
-        """Return the variant's values of all queries, computed once for the three measures."""
-        params = tuple((name, self.params[name]) for name in self.params if name != "normalize")
-        objects = tuple(self.objects().items())
-        return judged.derived(_variant_values, _Settings(params, objects, self))
-
-    def excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
-        """Return the excess of EE-D and EE-L from sampling; 0 for one ranking; (n_queries,)."""
-        square = self.exposure_by_ranking(judged).square()
-        return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
+        return np.append(self.ranks(n).target(grades), 0.0)[grades.of_pair]
 
     def scales(self, judged: LabeledRun) -> FloatArray:
         """Return the factor that normalizes raw values; NaN if undefined, 0 for missing queries."""
         if not self["normalize"]:
-            return np.ones(len(judged.qids))
+            return super().scales(judged)
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
-
-    def sampling_bias(self, judged: LabeledRun) -> FloatArray:
-        """Return the bias of the plain estimates of EE_D and EE_L of sampled rankings.
-
-        Returns:
-            Shape (n_queries,); NaN for one sample, 0 for a query missing from the run.
-        """
-        n = np.bincount(judged.ranking_query, minlength=len(judged.qids))
-        bias = self.excess(judged, self._by_variant(judged)) * self.scales(judged)
-        return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
-
-    def widths(self, judged: LabeledRun) -> FloatArray:
-        """Return upper minus lower bound of raw values; NaN if they are equal."""
-        part: Bounded = getattr(self._by_variant(judged).values, self.PART)
-        return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
-
-    def score_all(self, judged: LabeledRun) -> Scores:
-        """Return the value of each query."""
-        if self["browsing"].needs_cutoff and self["cutoff"] is None:
-            raise ParameterError(
-                f"{self.text}: a cutoff is required for browsing={str(self['browsing'])!r}, the "
-                f"number of documents that the user reads; write {self.text}@5"
-            )
-        is_disparity = self.PART == "disparity"
-        by_target = "groups" in self.params and self["variant"] == "paper" and not is_disparity
-        if by_target and self["target"] is None:
-            raise ParameterError(
-                f"{self.NAME} requires a target for groups; write {self.NAME}(groups=..., "
-                "target=...), e.g. with Target.from_qrels(qrels, groups)"
-            )
-        variant = self._by_variant(judged)
-        part: Bounded = getattr(variant.values, self.PART)
-        reasons = [*([] if is_disparity else variant.without_target), *variant.undefined]
-        if self["normalize"]:
-            result = np.where(judged.present, part.normalized(), part.worst_normalized)
-            reasons += [*variant.unbounded, (part.why, judged.present & np.isnan(result))]
-        else:
-            result = np.where(judged.present, part.value, part.worst)
-            reasons.append((NO_WORST, ~judged.present & np.isnan(part.worst)))
-        return Scores.of(result, reasons)
 
     def reads_size(self, qrels: Qrels, n: IntArray) -> BoolArray:
         """Return whether each query's value depends on the number n of its documents.
@@ -279,7 +156,7 @@ class ExpectedExposure(FairMeasure):
         only depends on n if the cutoff exceeds it.
         """
         cutoff, exact = self["cutoff"], self["bounds"] == "exact"
-        if self["variant"] != "paper" or "groups" in self.params or self["n"] != N_OF_RUN:
+        if self["n"] != N_OF_RUN:
             return np.zeros(len(n), dtype=bool)
         if self.PART == "disparity" and not exact and cutoff is not None:
             return np.asarray(n < cutoff)
@@ -289,31 +166,59 @@ class ExpectedExposure(FairMeasure):
         return np.asarray(counts(qrels.query, useful, len(n)) < cutoff)
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The settings that EE_D, EE_R and EE_L share, and one of the measures that have them."""
+def n_documents(measure: ExposureOfDocuments, judged: LabeledRun) -> IntArray:
+    """Return the number n of documents of each query, by the measure's parameter ``n``."""
+    n_queries = len(judged.qids)
+    pairs = np.bincount(judged.pair_query, minlength=n_queries)
+    n = explicit_n(measure, judged.qrels)
+    if n is None and measure["n"] == "judged":
+        return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
+    if n is None:
+        return pairs
+    short = np.flatnonzero(n < pairs)
+    if len(short):
+        at = int(short[0])
+        useful = counts(judged.pair_query, measure.grades(judged.pair_label) > 0, n_queries)
+        raise InputError(
+            f"{measure.text}: n must be at least the number of judged or retrieved documents, got "
+            f"{n[at]} for qid {judged.qids[at]!r} with {pairs[at]} documents ({useful[at]} useful)"
+        )
+    return n
 
-    params: tuple[tuple[str, Any], ...]
-    objects: tuple[tuple[str, Any], ...]
-    measure: ExpectedExposure = field(compare=False)
+
+def explicit_n(measure: ExposureOfDocuments, qrels: Qrels) -> IntArray | None:
+    """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
+    rule, frame = measure["n"], qrels.frame
+    if rule in (N_OF_RUN, "judged"):
+        return None
+    if isinstance(rule, int):
+        return np.full(len(qrels.qids), rule)
+    if rule not in frame.columns:
+        raise ColumnError(
+            f"{measure.text}: n must be 'judged+retrieved', 'judged', a number or a column of "
+            f"the qrels ({format_list(frame.columns)}), got {rule!r}"
+        )
+    values = frame[rule].to_numpy(dtype=np.float64, na_value=np.nan)
+    n = np.full(len(qrels.qids), np.nan)
+    n[qrels.query] = values
+    wrong = ~(n[qrels.query] == values) | (values != np.floor(values))
+    if wrong.any():
+        bad = format_list(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
+        raise InputError(
+            f"{measure.text}: column {rule!r} of the qrels must have one integer per query "
+            f"(wrong for qid {bad})"
+        )
+    return n.astype(np.int64)
 
 
-def _variant_values(judged: LabeledRun, settings: _Settings) -> VariantValues:
-    measure = settings.measure
-    values = VARIANTS[measure["variant"], "groups" in measure.params](measure, judged)
-    if "estimator" in measure.params and judged.run.sampled:
-        refuse_one_sample(measure.text, judged.qids, judged.ranking_query)
-        values = replace(values, values=values.values.less(measure.excess(judged, values)))
-    return values
-
-
-class ExpectedExposureDisparity(ExpectedExposure):
+class ExpectedExposureDisparity(ExposureOfDocuments):
     """How unevenly a ranking policy spreads exposure over documents.
 
     EE-D is the squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
     Eqs. 3 and 5), divided by that of a deterministic ranking, the largest value (Appendix C).
     Values are in [0, 1] when normalized; lower is more even. EE-D does not tell whether the exposed
-    documents are useful (see `EE_R`), or whether groups are treated equally (see `AWRF`).
+    documents are useful (see `EE_R`), or whether groups are treated equally (see `AWRF` and
+    `GroupEE_D`).
 
     ``bounds="paper"`` has the lower bound 0, which no policy reaches: a uniform one has k / n.
     ``bounds="exact"`` has (sum of weights)^2 / n; a query is then undefined (NaN) if every ranking
@@ -324,10 +229,6 @@ class ExpectedExposureDisparity(ExpectedExposure):
     N samples overestimate EE-D by (1 - EE-D) / N in expectation. ``estimator="unbiased"`` subtracts
     this; its values may be outside [0, 1], and N = 1 is an error. A run without ``sample`` is a
     deterministic policy.
-
-    With ``groups=...``, EE-D is the squared norm of the groups' exposure (see `EE_L`). With
-    ``variant="expeval"`` and `GERR`, values may be outside [0, 1], because that code's bounds do
-    not hold for every cascade.
     """
 
     identity_name = "fairtk.EE_D"
@@ -339,7 +240,7 @@ class ExpectedExposureDisparity(ExpectedExposure):
     PART = "disparity"
 
 
-class ExpectedExposureRelevance(ExpectedExposure):
+class ExpectedExposureRelevance(ExposureOfDocuments):
     """How much of the exposure goes where an ideal policy would put it.
 
     EE-R is the inner product of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
@@ -352,9 +253,6 @@ class ExpectedExposureRelevance(ExpectedExposure):
     than min(k, n) documents. Under a cascade (`GERR`), values are divided by the largest value of
     any order, which may exceed the ideal policy's. A query without a useful document is undefined;
     one missing from the run gets 0. Samples estimate EE-R without bias.
-
-    With ``groups=...``, EE-R is the inner product of the groups' exposure and the target (see
-    `EE_L`).
     """
 
     identity_name = "fairtk.EE_R"
@@ -369,7 +267,7 @@ class ExpectedExposureRelevance(ExpectedExposure):
     }
 
 
-class ExpectedExposureLoss(ExpectedExposure):
+class ExpectedExposureLoss(ExposureOfDocuments):
     """How far the exposure of documents is from their target exposure.
 
     EE-L is the squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
@@ -381,11 +279,6 @@ class ExpectedExposureLoss(ExpectedExposure):
     fewer than min(k, n) documents. A query without a useful document is undefined; one missing from
     the run gets the upper bound. ``estimator="unbiased"`` subtracts the excess of EE_D from
     sampling.
-
-    ``EE_L(groups=..., target=...)@20`` is the score of TREC Fair Ranking 2022, Task 2. The exposure
-    of groups, from useful documents only, is compared with the target distribution times the
-    attention on the first 20 ranks, whatever the length of the rankings. It uses the discount
-    `TREC` and is not normalized. ``variant="expeval"`` has that code's group form and target.
     """
 
     identity_name = "fairtk.EE_L"

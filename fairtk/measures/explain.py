@@ -25,6 +25,7 @@ from fairtk.measures.contributions import (
     ABSENT,
     awrf_parts,
     exposure_of_rows,
+    group_loss_parts,
     loss_parts,
     rank_bands,
 )
@@ -32,6 +33,7 @@ from fairtk.measures.ee import EE_L
 from fairtk.measures.evaluation import evaluate
 from fairtk.measures.explain_figure import draw, group_pictures
 from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
+from fairtk.measures.group_ee import GroupEE_L
 from fairtk.measures.group_names import (
     LABELS,
     NOT_SHOWN,
@@ -312,37 +314,38 @@ def explain(
     target: Any = None,
     bands: Sequence[int] | None = None,
 ) -> Explanation:
-    """Split AWRF or EE-L into the costs of groups, rank bands and queries.
+    """Split AWRF, GroupEE_L or EE_L into the costs of groups, rank bands and queries.
 
-    The cost is 1 - AWRF, or EE_L itself. Its parts by group, and by rank band, sum to it. The cost
-    of a group is its term of the divergence, whether it is over- or underexposed. The cost of a
-    rank is that of the groups that it shows, plus its share of the target's cost. Other rules also
-    sum to the total; none is a statement about causes. The site's page on `explain` has the
+    The cost is 1 - AWRF, or the loss itself. Its parts by group, and by rank band, sum to it. The
+    cost of a group is its term of the divergence, whether it is over- or underexposed. The cost of
+    a rank is that of the groups that it shows, plus its share of the target's cost. Other rules
+    also sum to the total; none is a statement about causes. The site's page on `explain` has the
     formulas.
 
     Args:
         qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
             dataset; only their queries count.
         run: R or S, in PyTerrier's or ir_measures' column names, or a file.
-        measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
-            (by documents); or its string.
+        measure: ``AWRF(groups=..., target=...)@k``, ``GroupEE_L(groups=..., target=...)@k`` or
+            ``EE_L@k`` (by documents), or its string.
         qid: explain only this query, with its documents. `None` for all queries of the qrels;
             those missing from the run have the worst value.
         baseline: another run; the tables then have the change from it. Means are over the queries
             that are defined for both.
-        groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
-            without groups, the groups to sum documents' costs by, instead of their labels (useful,
+        groups: an object, a frame or a file. For AWRF and GroupEE_L, the groups if the measure has
+            none; for EE_L, the groups to sum documents' costs by, instead of their labels (useful,
             not useful, not judged).
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
         bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
 
     Raises:
-        ParameterError: the measure is not AWRF or EE_L, or cannot be split (``unlabeled="best"``,
-            ``estimator="unbiased"``, variants of published code).
+        ParameterError: the measure is not one of these three, or cannot be split
+            (``unlabeled="best"``, ``estimator="unbiased"``).
         InputError: the run or the labels are invalid.
     """
     measure = parse(measure)
+    _require_sum(measure)
     where = f"explain({measure!r})"
     frame = frame_of_qrels(qrels, where)
     runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
@@ -351,7 +354,7 @@ def explain(
     labels = Qrels(frame, where, either=True)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
-    named = groups if measure["groups"] is None else measure["groups"]
+    named = groups if isinstance(measure, type(EE_L)) else measure.groups
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
     judged_runs = [LabeledRun.of(labels, one, where) for one in runs]
@@ -366,7 +369,7 @@ def explain(
         judged_runs = [measure.run_for_shares(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
-    rest = UNSEEN if measure["groups"] is None else NOT_SHOWN
+    rest = UNSEEN if isinstance(measure, type(EE_L)) else NOT_SHOWN
 
     def explained(
         judged: LabeledRun, value: FloatArray, before: Explanation | None = None
@@ -374,6 +377,8 @@ def explain(
         cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
         if is_awrf:
             frame, attention = awrf_parts(measure, judged, ends)
+        elif isinstance(measure, type(GroupEE_L)):
+            frame, attention = group_loss_parts(measure, judged, ends)
         else:
             frame, attention = loss_parts(measure, judged, ends, groups)
         missing = np.flatnonzero(defined & ~judged.present)
@@ -439,44 +444,46 @@ def _completed(
     """Return the measure with groups and target, and the groups of EE_L by documents."""
     if groups is None and target is None:
         return measure, None
-    own = "groups" in measure.params
-    aside = None if groups is None else Groups.of(groups)
-    if aside is not None and not own and (target is not None or isinstance(measure, type(AWRF))):
-        measure, aside, own = measure(groups=aside), None, True
+    if groups is not None:
+        groups = Groups.of(groups)
+        if not isinstance(measure, type(EE_L)) and measure["groups"] is None:
+            measure, groups = measure(groups=groups), None
     if target is not None:
-        if not own:
-            raise ParameterError(f"{where}: `groups` are required for `target`")
+        if isinstance(measure, type(EE_L)) or measure["groups"] is None:
+            raise ParameterError(
+                f"{where}: `target` requires a measure of groups, AWRF or GroupEE_L, with `groups`"
+            )
         measure = measure(target=Target.of(target, measure["groups"], labels, where))
-    return measure, aside
+    return measure, groups
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
     """Raise a `ParameterError` if the measure cannot be split, or has groups already."""
-    is_awrf = isinstance(measure, type(AWRF))
-    if not (is_awrf or isinstance(measure, type(EE_L))):
+    problem = ""
+    if not isinstance(measure, type(EE_L)):
+        measure.target_for(measure.groups)
+        if groups is not None:
+            problem = "has groups already; drop `groups`"
+    if measure.params.get("unlabeled") in ("best", "worst"):
+        problem = (
+            "is a bound, which is not a sum over groups; use unlabeled='drop', 'unknown' or "
+            "'uniform'"
+        )
+    elif measure.params.get("estimator") == "unbiased":
+        problem = "is not a sum over groups; use estimator='plain'"
+    if problem:
+        raise ParameterError(f"explain: {measure!r} {problem}")
+
+
+def _require_sum(measure: Any) -> None:
+    """Raise a `ParameterError` unless the measure is a sum over groups or documents."""
+    if not isinstance(measure, (type(AWRF), type(GroupEE_L), type(EE_L))):
         parts = getattr(measure, "parts", [])
         hint = f"; explain its factor {parts[-1]!r}" if len(parts) == 2 else ""
         raise ParameterError(
-            f"explain: expected AWRF or EE_L, which are sums over groups, got {measure!r}{hint}"
+            "explain: expected AWRF, GroupEE_L or EE_L, which are sums over groups or documents, "
+            f"got {measure!r}{hint}"
         )
-    problem = ""
-    if groups is not None and (is_awrf or measure["groups"] is not None):
-        problem = "has groups already; drop `groups`"
-    elif is_awrf:
-        measure.target_for(measure.groups)
-        if measure["unlabeled"] in ("best", "worst"):
-            problem = (
-                "is a bound, which is not a sum over groups; use unlabeled='drop', 'unknown' or "
-                "'uniform'"
-            )
-    elif measure["variant"] != "paper":
-        problem = "is not a sum over groups; use variant='paper'"
-    elif measure["estimator"] != "plain":
-        problem = "is not a sum over groups; use estimator='plain'"
-    elif measure["groups"] is not None and measure["target"] is None:
-        problem = "requires a target: EE_L(..., target=...)"
-    if problem:
-        raise ParameterError(f"explain: {measure!r} {problem}")
 
 
 def _depth(measure: Any, judged: LabeledRun) -> int:

@@ -12,8 +12,7 @@ from fairtk.errors import format_list
 from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
-from fairtk.measures.ee import ExpectedExposure
-from fairtk.measures.ee_variants import explicit_n
+from fairtk.measures.ee import ExposureOfDocuments, explicit_n
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
@@ -147,8 +146,13 @@ def deepest_cutoff(measures: Iterable[Any]) -> int:
 
 def _cut(measures: Iterable[Any]) -> list[FairMeasure]:
     parts = [part for measure in measures for part in iter_parts(measure)]
-    cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
+    cut = [m for m in parts if getattr(m, "depends_on_length", False) and _cutoff(m)]
     return list(dict.fromkeys(cut))
+
+
+def _cutoff(measure: FairMeasure) -> int:
+    """Return the cutoff of a measure; 0 if it has no cutoff."""
+    return (measure["cutoff"] or 0) if "cutoff" in measure.SUPPORTED_PARAMS else 0
 
 
 def remarks_on_runs(
@@ -221,8 +225,9 @@ def _lengths(
     n_documents = documents_of_queries(qrels, list(facts.values()), deepest_cutoff(measures))
     for measure in cut:
         label, cutoff, n = format_measure(measure), measure["cutoff"], n_documents
-        if "n" in measure.SUPPORTED_PARAMS and (given := explicit_n(measure, qrels)) is not None:
-            n = given
+        if isinstance(measure, ExposureOfDocuments):
+            given = explicit_n(measure, qrels)
+            n = n_documents if given is None else given
         limit = np.minimum(cutoff, n)
         lengths = np.stack([np.minimum(f.shortest, limit) for f in facts.values()])
         is_short = (lengths >= 0) & (lengths < limit)
@@ -258,7 +263,7 @@ def _sizes(
     differ = most > least
     together: dict[bytes, list[str]] = {}
     for part in dict.fromkeys(p for measure in measures for p in iter_parts(measure)):
-        if isinstance(part, ExpectedExposure):
+        if isinstance(part, ExposureOfDocuments):
             concerned = differ & part.reads_size(qrels, least)
             together.setdefault(concerned.tobytes(), []).append(format_measure(part))
     remarks = []

@@ -216,7 +216,8 @@ class _Reader:
         for keyword in [*keywords, *node.keywords]:
             self.node, name = keyword.value, str(keyword.arg)
             if name not in measure.SUPPORTED_PARAMS:
-                near = did_you_mean(name, measure.SUPPORTED_PARAMS)
+                hint = getattr(measure, "hint_for", None)
+                near = hint(name) if hint else did_you_mean(name, measure.SUPPORTED_PARAMS)
                 raise ParameterError(f"{measure.NAME}: unknown parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME}: got multiple values for {name}")

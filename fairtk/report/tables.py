@@ -409,6 +409,18 @@ _READING = {
         "how far exposure is from equal exposure for equally useful documents",
         "it does not show which documents get too little",
     ),
+    "GroupEE_D": (
+        "how unevenly exposure is spread over groups of documents",
+        "it does not show which groups deserve exposure",
+    ),
+    "GroupEE_R": (
+        "how much of the exposure goes to groups with a large share of the target",
+        "it does not show that the target or the group labels are right",
+    ),
+    "GroupEE_L": (
+        "how far the exposure of each group of documents is from its target",
+        "it does not show that the target or the group labels are right",
+    ),
     "AWRF": (
         "how close the exposure of each group of documents is to its target",
         "it does not show that the target or the group labels are right",
@@ -500,7 +512,9 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     """Return sentences on the limits of the numbers."""
     sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
     sentences = list(LIMITS)
-    if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
+    if sampled and any(
+        m.startswith(("EE_D", "EE_L", "GroupEE_D", "GroupEE_L")) for m in results.measures
+    ):
         sentences.append(
             "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
             f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is "

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, Groups, Target
+from fairtk import AWRF, EE_D, EE_L, GroupEE_L, Groups, Target
 from fairtk.errors import InputError, ParameterError
 from fairtk.io import read_qrels, read_run
 
@@ -79,7 +79,7 @@ def test_every_form_is_the_same(files, form):
 def test_targets_with_a_name(files):
     uniform = fairtk.explain(files["qrels"], files["fair"], MEASURE, groups=files["toy"],
                              target="uniform")  # fmt: skip
-    of_labels = fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, groups=files["toy"],
+    of_labels = fairtk.explain(files["qrels"], files["fair"], GroupEE_L @ 2, groups=files["toy"],
                                target="relevance")  # fmt: skip
     assert uniform.measure["target"] == Target.uniform(Groups.read(files["toy"]))
     assert of_labels.measure["groups"] == Groups.read(files["toy"])

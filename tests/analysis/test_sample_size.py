@@ -174,8 +174,6 @@ def test_what_is_refused():
         precision(QRELS, exact, EE_D @ 3)
     with pytest.raises(ParameterError, match="EE_D.*EE_R.*EE_L"):
         precision(QRELS, sampled(), fairtk.nDCG_TREC @ 3)
-    with pytest.raises(ParameterError, match="'paper'"):
-        precision(QRELS, sampled(), EE_R(variant="fair-rag") @ 3)
     for options, words in (
         ({"half_width": 0}, "half_width"),
         ({"half_width": "x"}, "half_width"),

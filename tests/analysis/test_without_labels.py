@@ -7,7 +7,7 @@ from ir_measures import nDCG
 from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Target, evaluate
+from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, GroupEE_D, Target, evaluate
 from fairtk.errors import DataWarning, InputError
 from fairtk.remarks import NO_LABELS
 
@@ -39,7 +39,12 @@ def test_ee_d_by_hand():
 
 
 def test_what_labels_do_not_decide_is_as_with_them():
-    measures = [EE_D @ 1, UNIFORM @ 2, E(UNIFORM @ 2), EE_D(groups=GROUPS, useful_only=False) @ 2]
+    measures = [
+        EE_D @ 1,
+        UNIFORM @ 2,
+        E(UNIFORM @ 2),
+        GroupEE_D(groups=GROUPS, useful_only=False) @ 2,
+    ]
     without = evaluate(None, RUN, measures).per_query["value"]
     np.testing.assert_allclose(without, evaluate(QRELS, RUN, measures).per_query["value"])
 
@@ -68,8 +73,7 @@ def test_n_is_said():
         (EE_R @ 5, "it reads which documents are useful"),
         (nDCG @ 5, "it reads which documents are useful"),
         (E(nDCG @ 5), "it reads which documents are useful"),
-        (EE_D(groups=GROUPS) @ 5, "it reads which documents are useful"),
-        (EE_D(variant="expeval", browsing="RBP"), "it reads which documents are useful"),
+        (GroupEE_D(groups=GROUPS) @ 5, "it reads which documents are useful"),
         (ByGroup(nDCG @ 5, GROUPS), "it reads which documents are useful"),
         (UNIFORM @ 5 * nDCG @ 5, "it reads which documents are useful"),
         (EE_D(browsing="GERR") @ 5, "it reads which documents are useful"),

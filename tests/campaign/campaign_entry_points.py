@@ -23,6 +23,7 @@ from fairtk import (
     E,
     FairSampler,
     Generator,
+    GroupEE_L,
     Groups,
     OracleSampler,
     QueryRefiner,
@@ -82,7 +83,7 @@ MEASURES: dict[str, Callable[[int], Any]] = {
     "CreditGap": lambda k: CreditGap @ k,
 }
 MEASURES_OF_GROUPS: dict[str, Callable[[Groups, int], Any]] = {
-    "EE_L": lambda groups, k: EE_L(groups=groups, target=Target.uniform(groups)) @ k,
+    "GroupEE_L": lambda groups, k: GroupEE_L(groups=groups, target=Target.uniform(groups)) @ k,
     "AWRF": lambda groups, k: AWRF(groups=groups, target=Target.uniform(groups)) @ k,
     "nDCG_AWRF": lambda groups, k: nDCG_AWRF(groups=groups, target=Target.uniform(groups)) @ k,
     "ByGroup": lambda groups, k: ByGroup(measure=E(nDCG @ k), groups=groups),

@@ -56,10 +56,10 @@ class TestEvaluate:
     def test_the_table_names_groups_and_targets(self, folder, fairtk):
         words = ["evaluate", "qrels.txt", "t1.tsv", "-g", "sex=gender.tsv", "--target", "relevance"]
         labels = [
-            "EE_L(groups='sex',target='relevance')@2",
+            "GroupEE_L(groups='sex',target='relevance')@2",
             "nDCG_TREC@2 * AWRF(groups='sex',target='relevance')@2",
         ]
-        measures = ["-m", "EE_L(groups='sex')@2", "-m", "nDCG_TREC@2 * AWRF@2"]
+        measures = ["-m", "GroupEE_L(groups='sex')@2", "-m", "nDCG_TREC@2 * AWRF@2"]
         text = fairtk(*words, *measures).stdout
         assert all(label in text for label in labels) and "#" not in text
         assert f"Lower is better: {labels[0]}." in text

@@ -9,7 +9,7 @@ import pytest
 import trec_fair_files as data
 
 import fairtk
-from fairtk import EE_L, Target
+from fairtk import GroupEE_L, Target
 from fairtk.cli.group import cli
 from fairtk.datasets import trec_fair
 from fairtk.errors import InputError, ParameterError
@@ -69,7 +69,7 @@ def test_each_task_by_hand(folder, task):
     shares = target.to_frame().set_index("group")["weight"].to_dict()
     assert shares == pytest.approx(SHARES[task])
     assert OFFICIAL_TARGETS[target.name] == task
-    measure = EE_L(groups=trec_fair.groups(folder, "gender"), target=target) @ 2
+    measure = GroupEE_L(groups=trec_fair.groups(folder, "gender"), target=target) @ 2
     assert f"target='{target.name}'" in repr(measure)
     run, qrels = fairtk.io.read_run("task2.tsv"), fairtk.io.read_qrels("qrels.txt")
     assert measure.calc_aggregate(qrels, run) == pytest.approx(loss_at_2(task))
@@ -79,7 +79,7 @@ def test_each_task_by_hand(folder, task):
 def test_official_files_on_the_command_line(folder, task):
     words = [
         "evaluate", "qrels.txt", "task2.tsv", "--groups", f"gender={METADATA}",
-        "--target", f"trec-2022-task-{task}", "-m", "EE_L(groups='gender')@2", "--format", "json",
+        "--target", f"trec-2022-task-{task}", "-m", "GroupEE_L@2", "--format", "json",
     ]  # fmt: skip
     result = click.testing.CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.stderr
@@ -91,7 +91,7 @@ def test_official_files_on_the_command_line(folder, task):
 def test_metadata_are_groups_wherever_groups_are_given(folder, how):
     options = {"groups": f"gender={METADATA}", "target": "trec-2022-task-2"}
     if how == "evaluate":
-        table = fairtk.evaluate("qrels.txt", "task2.tsv", "EE_L(groups='gender')@2", **options)
+        table = fairtk.evaluate("qrels.txt", "task2.tsv", "GroupEE_L(groups='gender')@2", **options)
         assert table.means.iloc[0].filter(like="EE_L").item() == pytest.approx(loss_at_2(2))
     elif how == "doctor":
         findings = fairtk.doctor("qrels.txt", "task2.tsv", **options).findings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, Target
+from fairtk import AWRF, EE_D, EE_L, GroupEE_L, Target
 from fairtk.errors import (
     DataWarning,
     InputError,
@@ -93,7 +93,7 @@ class TestByHand:
 
     def test_loss_by_group(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1, "b": 1, "c": 1}})
-        result = fairtk.explain(qrels, run, EE_L(groups=GENDER, target=HALF) @ 2)
+        result = fairtk.explain(qrels, run, GroupEE_L(groups=GENDER, target=HALF) @ 2)
         # attention 1 + 1: exposure (2, 0), target 2 (1/2, 1/2): each group costs 1
         rows = result.by_group.set_index("group")
         assert rows["cost"].to_dict() == {"f": 1, "m": 1}
@@ -153,8 +153,8 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
                 AWRF(**options),
                 AWRF(**options, base=2) @ 3,
                 AWRF(**options, unlabeled="uniform", browsing="GERR"),
-                EE_L(**options) @ 3,
-                EE_L(**options, useful_only=False),
+                GroupEE_L(**options) @ 3,
+                GroupEE_L(**options, useful_only=False),
                 EE_L @ 2,
                 EE_L(bounds="exact", browsing="RBP(p=0.7)"),
             ]
@@ -330,7 +330,7 @@ class TestOneQuery:
 def test_exact_exposure():
     run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1, "c": 1, "d": 0}})
     exact = fairtk.PlackettLuceExposure(alpha=1, cutoff=2)(run)
-    for measure in (EE_L @ 2, EE_L(groups=GENDER, target=HALF, browsing="MU") @ 2):
+    for measure in (EE_L @ 2, GroupEE_L(groups=GENDER, target=HALF, browsing="MU") @ 2):
         result = fairtk.explain(qrels, exact, measure)
         check_sums(result)
         assert result.total == pytest.approx(mean_of(measure, exact, qrels))
@@ -356,7 +356,10 @@ class TestCrossed:
         many = few * again
         target = Target.uniform(many)
         run = run_of({"q": ["a", "b"]})
-        for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):
+        for measure in (
+            AWRF(groups=many, target=target),
+            GroupEE_L(groups=many, target=target) @ 2,
+        ):
             result = fairtk.explain(self.qrels, run, measure)
             rest = result.by_group.set_index("n").loc["(groups not shown)"]
             n_listed = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
@@ -387,14 +390,14 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("measure", "message"),
         [
-            (EE_D @ 5, "explain: expected AWRF or EE_L"),
-            ("nDCG@5", "explain: expected AWRF or EE_L"),
+            (EE_D @ 5, "explain: expected AWRF, GroupEE_L or EE_L"),
+            ("nDCG@5", "explain: expected AWRF, GroupEE_L or EE_L"),
             (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
             (AWRF @ 5, "AWRF requires groups"),
             (AWRF(groups=GENDER), "AWRF requires a target"),
-            (EE_L(groups=GENDER), "requires a target: EE_L"),
+            (GroupEE_L(groups=GENDER), "GroupEE_L requires a target"),
             (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
-            (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
+            (GroupEE_L(groups=GENDER, target=HALF, estimator="unbiased"), "estimator='plain'"),
             (EE_L(estimator="unbiased") @ 5, "estimator='plain'"),
         ],
     )
@@ -403,7 +406,7 @@ class TestWrongUse:
             fairtk.explain(self.qrels, self.run, measure)
 
     def test_groups_twice(self):
-        for measure in (AWRF, EE_L):
+        for measure in (AWRF, GroupEE_L):
             with pytest.raises(ParameterError):
                 fairtk.explain(
                     self.qrels, self.run, measure(groups=GENDER, target=HALF), groups=GENDER

@@ -9,7 +9,7 @@ from ir_measures import RR, Judged, P, nDCG
 from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, OracleSampler, Target
+from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, GroupEE_R, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
 from fairtk.frames.columns import pyterrier_names
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
@@ -37,7 +37,7 @@ MEASURES = [
     EE_D @ 2,
     EE_R @ 2,
     EE_L @ 2,
-    EE_R(groups=GROUPS, target=HALF) @ 2,
+    GroupEE_R(groups=GROUPS, target=HALF) @ 2,
     AWRF(groups=GROUPS, target=HALF) @ 2,
     EU("em"),
     E(nDCG @ 2),

@@ -1,4 +1,4 @@
-"""Group forms of EE-D, EE-R and EE-L: TREC 2022's Task 2 and expeval."""
+"""GroupEE_D, GroupEE_R and GroupEE_L: TREC 2022's Task 2."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,12 @@ from small_frames import qrels_of, run_of, small_groups, values
 from trec_worlds import groups_of, target_of
 
 import fairtk
-from fairtk import EE_D, EE_L, EE_R, Groups, Target
+from fairtk import GroupEE_D, GroupEE_L, GroupEE_R, Target
 from fairtk.errors import ParameterError, UndefinedWarning
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EEL = json.loads((GOLDEN / "eel.json").read_text(encoding="utf-8"))
-BROWSING = json.loads((GOLDEN / "ee_browsing_models.json").read_text(encoding="utf-8"))["cases"]
-MEASURES = ((EE_D, "EE-D"), (EE_R, "EE-R"), (EE_L, "EE-L"))
+MEASURES = ((GroupEE_D, "EE-D"), (GroupEE_R, "EE-R"), (GroupEE_L, "EE-L"))
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
@@ -42,34 +41,6 @@ def test_task_2(case):
         assert list(got.values())[0] == pytest.approx(case["expected"][key], rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in BROWSING if c["rankings"] and "EE-D" in (c["group"]["raw"] or {})],
-    ids=lambda c: f"{c['id']}-{c['tag']}",
-)
-def test_expeval(case):
-    o = case["options"]
-    browsing = f"RBP(p={o['umPatience']})"
-    if o["umType"] == "gerr":
-        browsing = f"GERR(p={o['umPatience']}, u={o['umUtility']})"
-    rows = [(d, g) for d, ids, _ in case["qrels"] for g in ids.split("|")]
-    groups = Groups.from_frame(
-        pd.DataFrame(rows, columns=["docno", "group"]), unknown=None, normalize=False
-    )
-    options = {"variant": "expeval", "complete": o["complete"], "graded": not o["binarize"]}
-    options |= {"browsing": browsing, "groups": groups}
-    qrels, run = qrels_of({d: g for d, _, g in case["qrels"]}), run_of(case["rankings"])
-    for measure, key in MEASURES:
-        raw, normalized = measure(**options, normalize=False), measure(**options)
-        got = calc_aggregate([raw, normalized], qrels, run)
-        if case["group"]["raw"][key] == "inf":  # marked: no exposure is no disparity here
-            continue
-        assert got[raw] == pytest.approx(case["group"]["raw"][key], abs=1e-9, rel=1e-9)
-        if not (key == "EE-D" and case["group_normalised_EE-D_degenerate"]):
-            wanted = case["group"]["normalised"][key]
-            assert got[normalized] == pytest.approx(wanted, abs=1e-9, rel=1e-9)
-
-
 @pytest.fixture
 def gender():
     return small_groups("abc", "fmm", "gender", unknown=None)
@@ -79,7 +50,7 @@ def test_missing_queries_get_the_worst_value(gender):
     qrels = qrels_of({"a": 1, "b": 1})
     empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})
     target = Target.uniform(gender)
-    measures = [m(groups=gender, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
+    measures = [m(groups=gender, target=target) @ 2 for m in (GroupEE_D, GroupEE_R, GroupEE_L)]
     got = calc_aggregate(measures, qrels, empty)
     # all attention, 2, on one group: 4; nothing where it should be: 0; 4 (1 + 1/2)
     assert [got[m] for m in measures] == pytest.approx([4, 0, 6])
@@ -87,34 +58,34 @@ def test_missing_queries_get_the_worst_value(gender):
 
 def test_undefined(gender):
     qrels, run = qrels_of({"a": 0}), run_of([["a"]])
-    measure = EE_L(groups=gender, target=Target.uniform(gender)) @ 2
+    measure = GroupEE_L(groups=gender, target=Target.uniform(gender)) @ 2
     with pytest.warns(UndefinedWarning):
         assert np.isnan(values(measure, qrels, run)["q"])
 
 
 def test_forms(gender):
     fairtk.register_groups(gender, "forms")  # others have groups of that name, too
-    measure = EE_L(groups=gender, target=Target.uniform(gender)) @ 20
-    assert repr(measure) == "EE_L(groups='forms',target='uniform')@20"
+    measure = GroupEE_L(groups=gender, target=Target.uniform(gender)) @ 20
+    assert repr(measure) == "GroupEE_L(groups='forms',target='uniform')@20"
     assert parse_measure(repr(measure)) == measure
     assert measure["browsing"].__class__.__name__ == "TREC"
-    assert EE_D(groups=gender, browsing="MU") @ 5 != EE_D(groups=gender) @ 5
-    with pytest.raises(ParameterError, match="target"):
-        EE_D(target=Target.uniform(gender))
-    with pytest.raises(ParameterError):
-        EE_D(groups=gender, normalize=True)
+    assert GroupEE_D(groups=gender, browsing="MU") @ 5 != GroupEE_D(groups=gender) @ 5
+    with pytest.raises(ParameterError, match="requires groups"):
+        GroupEE_D.calc_aggregate(qrels_of({"a": 1}), run_of([["a"]]))
+    with pytest.raises(ParameterError, match="normalize"):
+        GroupEE_D(groups=gender, normalize=True)
 
 
 def test_undefined_alike_whatever_is_measured_with_it():
     """EE_D has a value without a target and shares its computation with the others."""
     qrels, run = qrels_of({"a": 1, "b": 0}), run_of([["a", "b"]])
     groups = small_groups("ab", "fm", "gender")
-    with pytest.raises(ParameterError, match="EE_L"):
-        calc_aggregate([EE_D(groups=groups) @ 2, EE_L(groups=groups) @ 2], qrels, run)
+    with pytest.raises(ParameterError, match="GroupEE_L"):
+        calc_aggregate([GroupEE_D(groups=groups) @ 2, GroupEE_L(groups=groups) @ 2], qrels, run)
     other = pd.DataFrame({"qid": ["other"], "group": ["f"], "weight": [1.0]})
     target = Target.from_frame(other, groups)
-    measures = [m(groups=groups, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
+    measures = [m(groups=groups, target=target) @ 2 for m in (GroupEE_D, GroupEE_R, GroupEE_L)]
     with pytest.warns(UndefinedWarning, match="'q'") as records:
         got = calc_aggregate(measures, qrels, run)
     assert [np.isnan(got[m]) for m in measures] == [False, True, True]
-    assert sorted(str(w.message)[:4] for w in records) == ["EE_L", "EE_R"]
+    assert sorted(str(w.message)[:9] for w in records) == ["GroupEE_L", "GroupEE_R"]

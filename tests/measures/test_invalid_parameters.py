@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from ir_measures import P, ParamInfo, calc_aggregate, nDCG, parse_measure
 
-from fairtk import AWRF, EE_D, EE_L, EE_R, EU, ByGroup, E, FairMeasure, nDCG_AWRF
+from fairtk import AWRF, EE_D, EE_L, EE_R, EU, ByGroup, E, FairMeasure, GroupEE_D, nDCG_AWRF
 from fairtk.cli.group import main
 from fairtk.errors import ParameterError
 from fairtk.exposure import RBP
@@ -27,19 +27,23 @@ def test_every_registered_measure():
 
 
 @pytest.mark.parametrize(
-    "name", ["estimator", "variant", "browsing", "groups", "target", "normalize", "n", "bounds"]
+    ("measure", "name"),
+    [
+        *((EE_D, name) for name in ("estimator", "browsing", "normalize", "n", "bounds")),
+        *((GroupEE_D, name) for name in ("estimator", "groups", "target")),
+    ],
 )
-def test_none_is_not_the_default(name):
+def test_none_is_not_the_default(measure, name):
     for make in (
-        lambda: EE_D(**{name: None}),
-        lambda: (EE_D @ 1)(**{name: None}),
-        lambda: parse(f"EE_D({name}=None)@1"),
-        lambda: parse_measure(f"EE_D({name}=None)@1"),
-        lambda: E(EE_D)(measure=f"EE_D({name}=None)"),
-        lambda: copy.deepcopy(EE_D @ 1)(**{name: None}),
-        lambda: pickle.loads(pickle.dumps(EE_D @ 1))(**{name: None}),
+        lambda: measure(**{name: None}),
+        lambda: (measure @ 1)(**{name: None}),
+        lambda: parse(f"{measure}({name}=None)@1"),
+        lambda: parse_measure(f"{measure}({name}=None)@1"),
+        lambda: E(measure)(measure=f"{measure}({name}=None)"),
+        lambda: copy.deepcopy(measure @ 1)(**{name: None}),
+        lambda: pickle.loads(pickle.dumps(measure @ 1))(**{name: None}),
     ):
-        with pytest.raises(ParameterError, match=f"EE_D.*{name}.*None"):
+        with pytest.raises(ParameterError, match=f"{measure}.*{name}.*None"):
             make()
 
 

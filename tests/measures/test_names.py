@@ -8,7 +8,7 @@ import pytest
 from small_frames import qrels_of, run_of, small_groups
 
 import fairtk
-from fairtk import AWRF, EE_L, E, Target
+from fairtk import AWRF, E, GroupEE_L, Target
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.identity import describe, key_of
 from fairtk.measures import ByGroup, nDCG_AWRF, parse
@@ -31,7 +31,7 @@ def test_a_target_by_word():
         shares = measure["target"].distributions.expanded().dense()
         assert shares == pytest.approx(target.distributions.expanded().dense())
         assert nDCG_AWRF(groups=groups, target=word)["target"] == measure["target"]
-        assert EE_L(groups=groups, target=word)["target"] == measure["target"]
+        assert GroupEE_L(groups=groups, target=word)["target"] == measure["target"]
     for wrong in ({"groups": groups, "target": "relevance"}, {"target": "uniform"}):
         with pytest.raises(ParameterError, match="target"):
             AWRF(**wrong)

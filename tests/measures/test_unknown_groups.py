@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from small_frames import qrels_of, run_of, small_groups, value
 
 import fairtk
-from fairtk import AWRF, EE_L, FairQR, Groups, Target
+from fairtk import AWRF, FairQR, GroupEE_D, GroupEE_L, GroupEE_R, Groups, Target
 from fairtk.groups import UNKNOWN
 from fairtk.llm import KeywordRefiner
-from fairtk.measures import EE_D, EE_R
 from fairtk.plugins import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
@@ -95,7 +94,9 @@ LABELS = pd.concat([qrels_of({d: i % 2 for i, d in enumerate(DOCS)}, q) for q in
 
 
 def test_the_contract_has_measures():
-    assert {"AWRF", "nDCG_AWRF", "EE_D", "EE_R", "EE_L"} <= {n for n, _ in comparing_measures()}
+    assert {"AWRF", "nDCG_AWRF", "GroupEE_D", "GroupEE_R", "GroupEE_L"} <= {
+        n for n, _ in comparing_measures()
+    }
 
 
 @pytest.mark.parametrize("crossed", [False, True], ids=["one", "crossed"])
@@ -146,11 +147,11 @@ def test_expected_exposure_by_hand():
     qrels, run = qrels_of({"a": 1, "c": 1}), run_of(["acb"])
     without, with_unknown = Target.uniform(groups), Target.uniform(groups, unknown=True)
     ask = {"groups": groups, "target": without}
-    assert value(EE_D(**ask) @ 2, qrels, run) == pytest.approx(1)  # 1^2
-    assert value(EE_R(**ask) @ 2, qrels, run) == pytest.approx(1)  # 1 x 1
-    assert value(EE_L(**ask) @ 2, qrels, run) == pytest.approx(1)  # 0^2 + 1^2
+    assert value(GroupEE_D(**ask) @ 2, qrels, run) == pytest.approx(1)  # 1^2
+    assert value(GroupEE_R(**ask) @ 2, qrels, run) == pytest.approx(1)  # 1 x 1
+    assert value(GroupEE_L(**ask) @ 2, qrels, run) == pytest.approx(1)  # 0^2 + 1^2
     # (1 - 2/3)^2 twice, and (2/3)^2 for m
-    loss = EE_L(groups=groups, target=with_unknown) @ 2
+    loss = GroupEE_L(groups=groups, target=with_unknown) @ 2
     assert value(loss, qrels, run) == pytest.approx(6 / 9)
 
 
@@ -194,14 +195,14 @@ def test_crossed_levels_with_one_unknown_attribute():
 def test_explanations_leave_them_out(crossed):
     groups, without = groups_of(crossed, 1), groups_of(crossed, 1, unknown_rows=False)
     names = list(groups.space.names) if crossed else ["group"]
-    for measure in (AWRF, AWRF(amortize=False), EE_L):
+    for measure in (AWRF, AWRF(amortize=False), GroupEE_L):
         costs = []
         for attributes in (groups, without):
             full = measure(groups=attributes, target=Target.uniform(groups)) @ 8
             explanation = fairtk.explain(LABELS, RUN, full)
             value_of_run = full.calc_aggregate(LABELS, RUN)
             assert explanation.total == pytest.approx(
-                value_of_run if measure is EE_L else 1 - value_of_run
+                value_of_run if measure is GroupEE_L else 1 - value_of_run
             )
             by_group = explanation.by_group.query("cost > 1e-12")
             costs.append(by_group.set_index(names)["cost"].to_dict())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ir_measures import nDCG, parse_measure
 
-from fairtk import EE_D, EE_L, EE_R, EU, E
+from fairtk import EE_D, EE_L, EE_R, EU, E, GroupEE_D, GroupEE_L, GroupEE_R
 from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, ByGroup, Product, nDCG_AWRF, nDCG_TREC, parse
@@ -22,7 +22,6 @@ MEASURES = [
     (EE_R(browsing="TREC", rel=2, n="judged") @ 3, None),
     (EE_L @ 3, None),
     (EE_L(bounds="exact", n=20) @ 2, None),
-    (EE_R(variant="fair-rag") @ 3, None),
     (EU(utility="rougeL"), None),
     (EU(utility="f1"), None),
     (E(nDCG @ 3), None),
@@ -43,21 +42,25 @@ class TestBuiltins(MeasureContract):
 GROUPS = Groups.from_frame(toy_groups(), name="toy")
 TARGET = Target.uniform(GROUPS)
 BY_GROUP = [
-    AWRF(groups=GROUPS, target=TARGET) @ 3,
-    AWRF(groups=GROUPS, target=TARGET, base=2, amortize=False),
-    nDCG_AWRF(groups=GROUPS, target=TARGET) @ 3,
-    ByGroup(EE_R @ 3, GROUPS),
-    EE_R(groups=GROUPS, target=TARGET) @ 3,
+    (AWRF(groups=GROUPS, target=TARGET) @ 3, None),
+    (AWRF(groups=GROUPS, target=TARGET, base=2, amortize=False), None),
+    (nDCG_AWRF(groups=GROUPS, target=TARGET) @ 3, None),
+    (ByGroup(EE_R @ 3, GROUPS), None),
+    (GroupEE_R(groups=GROUPS, target=TARGET) @ 3, None),
+    # all attention on one group: 2^2 and 3^2; 2^2 and a target of 2/3 for each of three groups
+    (GroupEE_D(groups=GROUPS) @ 2, 4.0),
+    (GroupEE_D(groups=GROUPS, browsing="MU", useful_only=False) @ 3, 9.0),
+    (GroupEE_L(groups=GROUPS, target=TARGET, graded=False) @ 2, 4 + 4 / 3),
 ]
 
 
-@pytest.mark.parametrize("measure", BY_GROUP, ids=lambda v: repr(v))
+@pytest.mark.parametrize(("measure", "missing"), BY_GROUP, ids=lambda v: repr(v))
 class TestGroupMeasures(MeasureContract):
     knows_documents = True
 
     @pytest.fixture(autouse=True)
-    def _set(self, measure):
-        self.measure = measure
+    def _set(self, measure, missing):
+        self.measure, self.missing = measure, missing
 
 
 CREDIT = [

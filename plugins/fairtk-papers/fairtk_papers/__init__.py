@@ -1,6 +1,7 @@
 """The studies of two papers: *Towards Fair RAG* (`fair_rag`) and *FAIR-QR* (`fair_qr`).
 
-Installing the distribution adds the commands ``fairtk rag`` and ``fairtk qr``.
+Installing the distribution adds the commands ``fairtk rag`` and ``fairtk qr``, and the measures of
+code published with papers (`published_code`).
 """
 
 from __future__ import annotations

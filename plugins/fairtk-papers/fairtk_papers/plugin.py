@@ -1,9 +1,21 @@
-"""The plugin, which registers the studies of TOML files."""
+"""The plugin, which registers the studies of TOML files, and measures of published code."""
 
 from __future__ import annotations
 
-from fairtk import hookimpl
+from fairtk import FairMeasure, hookimpl
 from fairtk.plugins import StudySpec
+
+
+@hookimpl
+def fairtk_measures() -> list[FairMeasure]:
+    """Return the measures of published code."""
+    from fairtk_papers import published_code as code
+
+    return [
+        *(code.EE_D_expeval, code.EE_R_expeval, code.EE_L_expeval),
+        *(code.GroupEE_D_expeval, code.GroupEE_R_expeval, code.GroupEE_L_expeval),
+        *(code.EE_D_fair_rag, code.EE_R_fair_rag, code.EE_L_fair_rag),
+    ]
 
 
 @hookimpl

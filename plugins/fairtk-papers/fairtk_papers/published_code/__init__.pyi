@@ -1,0 +1,9 @@
+from .expeval import EE_D_expeval as EE_D_expeval
+from .expeval import EE_L_expeval as EE_L_expeval
+from .expeval import EE_R_expeval as EE_R_expeval
+from .fair_rag import EE_D_fair_rag as EE_D_fair_rag
+from .fair_rag import EE_L_fair_rag as EE_L_fair_rag
+from .fair_rag import EE_R_fair_rag as EE_R_fair_rag
+from .group_expeval import GroupEE_D_expeval as GroupEE_D_expeval
+from .group_expeval import GroupEE_L_expeval as GroupEE_L_expeval
+from .group_expeval import GroupEE_R_expeval as GroupEE_R_expeval
