@@ -334,9 +334,7 @@ def tune(
     runs = {"tuned": _ranked(tuner, {c.fold: c.settings for c in choices})}
     if default:
         runs = {"default": _ranked(tuner, {c.fold: {} for c in choices}), **runs}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("once", category=FairtkWarning)
-        per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
+    per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
     values = per_query[["system", QID, "value"]]
     means = values.groupby("system", sort=False)["value"].agg(value="mean", topics="count")
     rows = [
