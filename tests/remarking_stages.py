@@ -13,7 +13,8 @@ from fairtk.credit import Citations
 from fairtk.datasets import lamp
 from fairtk.errors import DataWarning
 from fairtk.llm import LocalChat
-from fairtk.transformers import FairTransformer, RemarkKind, remark
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 
 QIDS = [f"q{i}" for i in range(7)]
 EVEN, ODD = QIDS[::2], QIDS[1::2]

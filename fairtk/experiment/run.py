@@ -39,7 +39,7 @@ from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
-from fairtk.experiment.store import FILE, Store, StoredCell, remarks_of, stored_systems
+from fairtk.experiment.store import FILE, Store, StoredCell, remarks_of_system, stored_systems
 from fairtk.experiment.values import (
     Evaluation,
     directions,
@@ -52,7 +52,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
-from fairtk.remarks import MISSING, Remark, emit, remarks_of_stages
+from fairtk.remarks import MISSING, Remark, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -334,7 +334,9 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    of_stages = [one for name in cells for one in _of_stages(name, cells[name], len(topic_ids))]
+    of_stages = [
+        one for name in cells for one in remarks_of_system(name, cells[name], len(topic_ids))
+    ]
     values = replace(values, remarks=(*of_stages, *stored_remarks, *counted))
     emit(values.remarks, 4)
     chains = {
@@ -363,12 +365,6 @@ def _results(
         },
         environment=environment(),
     )
-
-
-def _of_stages(system: str, cells: Mapping[str, StoredCell], total: int) -> list[Remark]:
-    """Return the remarks of the stages of a system."""
-    by_query = {qid: remarks_of(cell) for qid, cell in cells.items() if cell.remarks is not None}
-    return remarks_of_stages(system, by_query, total)
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
@@ -544,7 +540,7 @@ def open_results(
     remarks = [
         one
         for name, system in systems.items()
-        for one in _of_stages(
+        for one in remarks_of_system(
             name,
             {qid: system.cells[qid] for qid in topics[QID] if qid in system.cells},
             len(topics),

@@ -29,7 +29,7 @@ from fairtk.llm import CallableBackend, ChatModel, Ledger, LedgerModel
 from fairtk.llm.chat import as_json, call_keys, now, questions
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.store import AnswerStore, Database
-from fairtk.remarks import StageRemark
+from fairtk.remarks import Remark, StageRemark, remarks_of_stages
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,11 @@ def remarks_of(cell: StoredCell) -> list[StageRemark]:
     return [StageRemark(*one) for one in json.loads(cell.remarks or "[]")]
 
 
+def remarks_of_system(system: str, cells: Mapping[str, StoredCell], total: int) -> list[Remark]:
+    """Return the remarks of the stages of a system on its queries, in the order of its cells."""
+    return remarks_of_stages(system, {q: remarks_of(cell) for q, cell in cells.items()}, total)
+
+
 class ChainResult(NamedTuple):
     """The result of a chain for some queries."""
 
@@ -341,6 +346,10 @@ class Store:
         """Return the notes of a chain's last stage as JSON values, including failed queries."""
         cells = self.cells(chain, topics).items()
         return {qid: json.loads(cell.notes) for qid, cell in cells if cell.notes is not None}
+
+    def remarks(self, chain: int | None, topics: Mapping[str, str]) -> list[Remark]:
+        """Return the remarks of a chain's stages."""
+        return remarks_of_system("", self.cells(chain, topics), len(topics))
 
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None

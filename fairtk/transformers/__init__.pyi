@@ -1,5 +1,4 @@
 from .base import FairTransformer as FairTransformer
-from .base import RemarkKind as RemarkKind
 from .base import remark as remark
 from .candidates import Candidates as Candidates
 from .candidates import CollectionBM25 as CollectionBM25

@@ -24,8 +24,7 @@ from fairtk.frames import (
 from fairtk.frames.accepted import frame_of, labels_or_scores
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
-from fairtk.remarks import RemarkKind as RemarkKind
-from fairtk.remarks import register_kinds
+from fairtk.remarks import RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
 from fairtk.stage_context import remark as remark
 

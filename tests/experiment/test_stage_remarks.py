@@ -260,6 +260,6 @@ def test_stores_without_remarks_are_read(old, monkeypatch, is_read_only):
     assert opened.remarks == () and len(opened.rankings("a")) == 4 * 8 + 3 * 4
     assert ((folder / FILE).read_bytes() == before) == is_read_only
     monkeypatch.undo()
-    missing = fairtk.plan(pipelines, TOPICS, save_dir=folder).cells["missing"]
-    assert missing.tolist() == [0, 1]
+    stored = fairtk.plan(pipelines, TOPICS, save_dir=folder).cells["stored"]
+    assert stored.tolist() == [7, 6]
     assert prune(folder, failed=True) == 1

@@ -34,7 +34,8 @@ from fairtk.frames import (
     digest,
     require_topics,
 )
-from fairtk.transformers import FairTransformer, RemarkKind, remark
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.vector_index import Collection, Documents, Record
 from fairtk_baselines.vectors import strictly_falling

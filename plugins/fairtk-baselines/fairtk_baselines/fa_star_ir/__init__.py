@@ -16,7 +16,8 @@ from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Run
 from fairtk.groups import Groups, Level, Target
-from fairtk.transformers import FairTransformer, RemarkKind, remark
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 from fairtk_baselines.fa_star_ir import counting, merging
 from fairtk_baselines.fa_star_ir.prefix_tests import (
     ADJUST,

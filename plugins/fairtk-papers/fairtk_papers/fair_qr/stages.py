@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fairtk import Remark
 from fairtk.errors import FairtkError, FairtkWarning, InputError, format_list
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.identity import Tree
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.store import Store, remarks_of
+from fairtk.experiment.store import Store
 from fairtk.experiment.tuning import Tuner
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require_columns
-from fairtk.remarks import NOT_REFINED, Remark, remarks_of_stages
 from fairtk.transformers import FairQR, FairTransformer
 from fairtk_papers.fair_qr.systems import Cell
 from fairtk_papers.fair_qr.values import PRODUCT, measures
@@ -282,7 +282,7 @@ class SystemResults:
         texts = merge_warnings(
             ((q,), text) for q, note in self.notes.items() for text in note["warnings"]
         )
-        return texts + [remark.text for remark in self.remarks if remark.kind != NOT_REFINED]
+        return texts + [remark.text for remark in self.remarks if remark.kind != "not refined"]
 
     def total(self, name: str) -> float:
         """Return the sum of a number in the notes."""
@@ -303,7 +303,7 @@ def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
         pd.DataFrame(columns=RUN) if table is None else unpack(table)[RUN],
         store.notes(chain, topics.digests),
         {qid: cell.error for qid, cell in cells.items() if cell.error},
-        remarks_of_stages("", {qid: remarks_of(cell) for qid, cell in cells.items()}, len(cells)),
+        store.remarks(chain, topics.digests),
     )
 
 

@@ -30,7 +30,6 @@ from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.remarks import Remark, emit, shown_texts
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
@@ -582,9 +581,7 @@ class QrStudy:
                 pending[stage] = study.pending(cell)[QID].tolist()
             engine = {"batch_size": size, **self.engine, "fail_fast": True}
             try:
-                results = Experiment(systems, topics, save_dir=self.folder, **engine)
-                on_systems = {text.removesuffix(".") for text in shown_texts(results.remarks)}
-                records = [one for one in records if str(one.message) not in on_systems]
+                Experiment(systems, topics, save_dir=self.folder, **engine)
             except StageError as error:
                 reason = getattr(error.__cause__, "reason", error.__cause__)
                 if reason is not None:  # else all queries are stored as missing
@@ -618,9 +615,9 @@ class QrStudy:
     def _issue_warnings(
         self, ranked: Mapping[StudySystem, list[str]], records: list[warnings.WarningMessage]
     ) -> None:
-        """Issue the recorded warnings, and those of remarks, each text once per study."""
+        """Issue the recorded warnings, each text once per study."""
         qids_by_text: dict[str, list[str]] = {}
-        remarks: list[Remark] = []
+        remarks: list[Any] = []
         with self._store() as store:
             for stage, qids in ranked.items():
                 results = stored_results(store, stage, self._topics)
@@ -640,10 +637,8 @@ class QrStudy:
                 self.issued_warnings[text] = None
                 record = next(r for start, r in first.items() if text.startswith(start))
                 warnings.warn_explicit(text, record.category, record.filename, record.lineno)
-        for remark in remarks:
-            if remark.text not in self.issued_warnings:
-                self.issued_warnings[remark.text] = None
-                emit([remark])
+        # the experiment has issued the remarks, with the names of the systems
+        self.issued_warnings.update((remark.text, None) for remark in remarks)
 
     def _results(self, ledger: Ledger) -> QrResults:
         results, models = {}, {}
