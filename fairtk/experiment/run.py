@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -334,10 +335,8 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    of_stages = [
-        one for name in cells for one in remarks_of_system(name, cells[name], len(topic_ids))
-    ]
-    values = replace(values, remarks=(*of_stages, *stored_remarks, *counted))
+    of_stages = [remarks_of_system(name, cells[name], len(topic_ids)) for name in cells]
+    values = replace(values, remarks=(*chain.from_iterable(of_stages), *stored_remarks, *counted))
     emit(values.remarks, 4)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
@@ -538,12 +537,10 @@ def open_results(
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     prepared = _prepare(frames, topics, frame, complete)
     remarks = [
-        one
+        remark
         for name, system in systems.items()
-        for one in remarks_of_system(
-            name,
-            {qid: system.cells[qid] for qid in topics[QID] if qid in system.cells},
-            len(topics),
+        for remark in remarks_of_system(
+            name, {q: system.cells[q] for q in number if q in system.cells}, len(topics)
         )
     ]
     results = _results(*prepared, prepared[0].run(), "serial", failures, remarks)

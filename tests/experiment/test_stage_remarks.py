@@ -34,15 +34,13 @@ def run(pipelines, **options):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Return a folder with the data of the pipelines, and with a store in ``store``."""
-    folder = tmp_path_factory.mktemp("remarks")
-    run(systems(folder), save_dir=folder / "store")
-    return folder
+    return tmp_path_factory.mktemp("remarks")
 
 
 @pytest.fixture(scope="module")
 def first(store):
-    """Return the remarks of a run without a store."""
-    results, texts = run(systems(store))
+    """Return the remarks of the first run."""
+    results, texts = run(systems(store), save_dir=store / "store", batch_size=7)
     assert len(texts) == len(set(texts))
     return results.remarks
 
@@ -69,13 +67,15 @@ def test_outside_of_an_experiment_it_is_a_warning(store, first, kind):
     assert texts == {remark.text: KINDS[remark.kind].warning for remark in expected}
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    "batch_size", [4, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 3))]
+)
 def test_batches_change_no_remark(store, first, batch_size):
     assert run(systems(store), batch_size=batch_size)[0].remarks == first
 
 
 def test_workers_return_them(store, first):
-    results, texts = run(systems(store), executor="processes", workers=2, batch_size=2)
+    results, texts = run(systems(store), executor="processes", workers=1, batch_size=4)
     assert results.remarks == first and len(texts) == len(set(texts))
 
 
@@ -182,7 +182,7 @@ def test_remarks_on_failed_queries_give_way_with_the_failure(tmp_path):
     assert [(one.kind, one.qids) for one in results.remarks] == [(OWN, ("q1", "q3", "q5"))]
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_wrong_remarks_are_refused(executor):
     class Wrong(FairTransformer):
         SETTINGS = ("kind", "qid")
