@@ -7,7 +7,7 @@ warning, and nobody but the caller of a model gets its answers.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +53,20 @@ def changed(**changes: Any) -> Iterator[None]:
         yield
     finally:
         _context.reset(token)
+
+
+@contextlib.contextmanager
+def with_qids(qids: Mapping[str, str]) -> Iterator[None]:
+    """Replace temporary qids in the remarks that are made within the block."""
+    sink = current().remarks
+    if sink is None:
+        yield
+        return
+    remarks: dict[str, list[StageRemark]] = {}
+    with changed(remarks=remarks):
+        yield
+    for qid, of_query in remarks.items():
+        sink.setdefault(qids.get(qid, qid), []).extend(of_query)
 
 
 def remark(

@@ -44,7 +44,7 @@ from fairtk.llm.backends import texts
 from fairtk.llm.chat import recorded_calls
 from fairtk.llm.hugging_face import HuggingFaceBackend
 from fairtk.llm.prompts import counts
-from fairtk.remarks import StageRemark
+from fairtk.remarks import StageRemark, emit, remarks_of_stages
 
 Remarks = Mapping[str, Sequence[StageRemark]]
 """The remarks of the stages of a chain by query."""
@@ -244,7 +244,7 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             except DeferredError:
                 parts, waiting = [], waiting | set(qids) - errors.keys()
             outcome.errors.setdefault(step.node, {}).update(errors)
-            _refuse_unknown(remarks, qids, step.name, "remarks")
+            _warn_of_others(remarks, qids)
             earlier = outcome.remarks.get(step.parent, {})
             together = {q: [*earlier.get(q, ()), *remarks.get(q, ())] for q in step.qids}
             outcome.remarks.setdefault(step.node, {}).update(
@@ -327,14 +327,17 @@ def _stage_parts(
     return parts
 
 
-def _refuse_unknown(by_query: Mapping[str, Any], qids: Sequence[str], name: str, what: str) -> None:
-    unknown = by_query.keys() - set(qids) if by_query else set()
-    if unknown:
-        raise InputError(f"{name}: unknown qid {min(unknown)!r} in its {what}")
+def _warn_of_others(remarks: Remarks, qids: Sequence[str]) -> None:
+    """Warn of remarks on other queries, e.g. those that a stage was trained on."""
+    known = set(qids) if remarks else set()
+    others = {qid: of_query for qid, of_query in remarks.items() if qid not in known}
+    emit(remarks_of_stages("", others, len(others)))
 
 
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
-    _refuse_unknown(notes, qids, name, "notes")
+    unknown = notes.keys() - set(qids)
+    if unknown:
+        raise InputError(f"{name}: unknown qid {min(unknown)!r} in its notes")
     texts = {}
     for qid, note in notes.items():
         try:

@@ -33,7 +33,7 @@ from fairtk.frames import (
 from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.runs import order_by
 from fairtk.remarks import NO_USEFUL_DOCUMENT, TARGET_MISSED
-from fairtk.stage_context import remark
+from fairtk.stage_context import remark, with_qids
 from fairtk.transformers.base import FairTransformer
 
 _TOLERANCE = 1e-3
@@ -609,7 +609,8 @@ class PerSample(FairTransformer):
         names = np.array(
             [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
         )
-        part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
+        with with_qids(dict(zip(names, map(str, qids[pairs[1]]), strict=True))):
+            part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
         require_columns(part, [QID], f"the output of {self._name()}")
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():

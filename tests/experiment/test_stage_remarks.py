@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from experiment_stages import FailsFor, Retriever
 from ledger_files import change
-from remarking_stages import OWN, PIPELINES, QIDS, TOPICS, Shorter
+from remarking_stages import ODD, OWN, PIPELINES, QIDS, TOPICS, Shorter
 
 import fairtk
-from fairtk.errors import DataWarning, InputError, ParameterError
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.experiment import Results, open_results, prune, stored_results
 from fairtk.experiment.store import FILE
 from fairtk.llm.store import FORMAT, Database
@@ -155,6 +155,15 @@ def test_queries_of_a_batch_that_fails_count_once():
     assert one.qids == ("q0", "q1", "q2", "q4", "q5", "q6") and one.count == 6
 
 
+@pytest.mark.parametrize("joint", [False, True])
+def test_remarks_on_samples_are_remarks_on_queries(joint):
+    sampled = Retriever() >> fairtk.FairSampler(n_samples=3, seed=1)
+    results, _ = run({"a": sampled >> fairtk.PerSample(Shorter(), joint=joint)})
+    [one] = results.remarks
+    # three samples of eight documents each, of which four are left
+    assert (one.qids, one.n_queries, one.count) == (tuple(ODD), 3, 3 * 3 * 4)
+
+
 class GivesUp(FairTransformer):
     """Has no result for the queries that a file names, and remarks on them."""
 
@@ -197,8 +206,8 @@ def test_wrong_remarks_are_refused(executor):
     options = {"executor": executor, "workers": 1}
     with pytest.raises(ParameterError, match="'nonsense'"):
         run({"a": Retriever() >> Wrong("nonsense", "q0")}, **options)
-    with pytest.raises(InputError, match="'other'"):
-        run({"a": Retriever() >> Wrong(OWN, "other")}, **options)
+    results, texts = run({"a": Retriever() >> Wrong(OWN, "other")}, **options)
+    assert results.remarks == () and "'other'" in texts[0]  # maybe of a query to train on
     with pytest.raises(ParameterError, match="'nonsense'"):
         Wrong("nonsense", "q0").transform(TOPICS)
 
