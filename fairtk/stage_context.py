@@ -92,9 +92,16 @@ def remark(
         stacklevel: see `warnings.warn`.
 
     Raises:
-        ParameterError: the kind is unknown.
+        ParameterError: the kind is unknown, or `numbers` or `detail` has not one value per query.
     """
     numbers, qids = np.asarray(numbers), list(qids)
+    detail = detail if isinstance(detail, str) else list(detail)
+    for name, values in (("numbers", numbers), ("detail", detail)):
+        if not isinstance(values, str) and len(values) != len(qids):
+            raise ParameterError(
+                f"remark {kind!r} of {stage}: `{name}` must have one value per query "
+                f"({len(qids)}), got {len(values)}"
+            )
     common = (detail,) if isinstance(detail, str) and detail else ()
     by_query = {
         str(qids[i]): StageRemark(

@@ -210,6 +210,10 @@ def test_wrong_remarks_are_refused(executor):
     assert results.remarks == () and "'other'" in texts[0]  # maybe of a query to train on
     with pytest.raises(ParameterError, match="'nonsense'"):
         Wrong("nonsense", "q0").transform(TOPICS)
+    with pytest.raises(ParameterError, match="`numbers`.*2.*got 1"):
+        remark(OWN, "Wrong", [True], ["q0", "q1"])
+    with pytest.raises(ParameterError, match="`detail`.*1.*got 2"):
+        remark(OWN, "Wrong", [True], ["q0"], [["a"], ["b"]])
 
 
 class Warns(FairTransformer):
