@@ -1,8 +1,8 @@
 """Remarks: what a reader of values must know, as data.
 
-A remark names its kind, the measure, the system and the queries that it concerns. The kind has the
-class of the warning and the template of the text. Texts are made last: nothing parses, compares or
-merges them.
+A remark names its kind, the measure or stage, the system and the queries that it concerns. The kind
+has the class of the warning and the template of the text. Texts are made last: nothing parses,
+compares or merges them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,8 @@ class RemarkKind:
 
     Attributes:
         warning: the class of its warnings; `None` if it is only shown with the values.
-        template: the text for `str.format`, with the fields ``{measure}``, ``{queries}`` (the
-            queries by number, system and qid), ``{count}`` and ``{detail}``.
+        template: the text for `str.format`, with the fields ``{measure}`` or ``{stage}``,
+            ``{queries}`` (the queries by number, system and qid), ``{count}`` and ``{detail}``.
     """
 
     warning: type[FairtkWarning] | None
@@ -58,6 +58,18 @@ NO_CITATIONS = "answers without citations"
 NO_LABELS = "without labels"
 NOT_A_MEAN = "not a mean"
 NOT_BY_GROUP = "not by group"
+UNKNOWN_QUERIES = "unknown queries"
+NO_CANDIDATES = "no candidates"
+TARGET_MISSED = "target missed"
+NO_USEFUL_DOCUMENT = "no useful document"
+LONG_QUESTIONS = "truncated questions"
+FULL_PROMPTS = "no space for documents"
+NOT_REFINED = "not refined"
+NO_GROUPED_DOCUMENT = "no document with a group"
+NO_TARGET = "no target"
+IGNORED_WORDS = "ignored words"
+UNCITED = "no document cited"
+INVALID_CITATIONS = "invalid citations"
 
 KINDS: dict[str, RemarkKind] = {
     UNDEFINED: RemarkKind(
@@ -143,6 +155,63 @@ KINDS: dict[str, RemarkKind] = {
         "without labels, n is the number of retrieved documents per query ({detail}), so "
         "normalized values are not comparable with those with labels",
     ),
+    UNKNOWN_QUERIES: RemarkKind(
+        DataWarning,
+        "{stage}: {queries} are unknown and get no documents ({detail}); check that topics and "
+        "dataset use the same qids",
+    ),
+    NO_CANDIDATES: RemarkKind(
+        DataWarning, "{stage}: {queries} have no candidates and get no documents ({detail})"
+    ),
+    TARGET_MISSED: RemarkKind(
+        DataWarning,
+        "{stage}: {detail} cannot be reached for {queries}; the nearest value is used",
+    ),
+    NO_USEFUL_DOCUMENT: RemarkKind(
+        DataWarning,
+        "{stage}: {detail} is undefined for {queries} without a relevant document in the ranking; "
+        "the uniform policy is used",
+    ),
+    LONG_QUESTIONS: RemarkKind(
+        DataWarning,
+        "{stage}: the questions of {queries} exceed the model's window and are truncated, so their "
+        "answers do not depend on the ranking; use a model with a longer window or a larger "
+        "max_prompt_tokens",
+    ),
+    FULL_PROMPTS: RemarkKind(
+        DataWarning,
+        "{stage}: the questions of {queries} fill the model's window, without documents, so their "
+        "answers do not depend on the ranking; use a model with a longer window or a larger "
+        "max_prompt_tokens",
+    ),
+    NOT_REFINED: RemarkKind(
+        DataWarning, "{stage}: {queries} could not be refined and have no result ({detail})"
+    ),
+    NO_GROUPED_DOCUMENT: RemarkKind(
+        DataWarning,
+        "{stage}: no document of the top {detail} has a group for {queries}, which keep their "
+        "first ranking; check that groups and retriever use the same docnos",
+    ),
+    NO_TARGET: RemarkKind(
+        DataWarning,
+        "{stage}: there is no target for {queries}, which keep their first ranking; check that "
+        "target and topics use the same qids",
+    ),
+    IGNORED_WORDS: RemarkKind(
+        DataWarning,
+        "{stage}: the retriever ignores words that were added for {queries}, mostly stop words: "
+        "{detail}; remove them from the table of terms or the prompt",
+    ),
+    UNCITED: RemarkKind(
+        DataWarning,
+        "{stage}: answers have no citations, so their credit is undefined (NaN) ({count}, for "
+        "{queries})",
+    ),
+    INVALID_CITATIONS: RemarkKind(
+        DataWarning,
+        "{stage}: answers cite numbers beyond the prompt, which are ignored ({count}, for "
+        "{queries})",
+    ),
 }
 """The kinds of remarks by name; `register_kinds` adds those of plugins, ``"plugin:kind"``."""
 
@@ -150,6 +219,8 @@ _LISTED = 20
 """The number of qids that a remark has."""
 _SYSTEMS = 4
 """The number of systems that a text names."""
+_DETAILS = 5
+"""The number of different details of a stage's queries that a text has."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +236,7 @@ class Remark:
         qids: the first 20 of these queries.
         total: the number of measured queries.
         detail: the varying part of its text, e.g. the reason for undefined values.
+        stage: the stage that made the remark, e.g. ``"FairSampler"``; ``""`` for remarks on values.
     """
 
     kind: str
@@ -175,6 +247,7 @@ class Remark:
     qids: tuple[str, ...]
     total: int = 0
     detail: str = ""
+    stage: str = ""
 
     @property
     def text(self) -> str:
@@ -203,13 +276,55 @@ def make_remark(
     return Remark(kind, measure, system, int(numbers.sum()), n, first, total, detail)
 
 
+class StageRemark(NamedTuple):
+    """What a stage says about one query.
+
+    Attributes:
+        stage: see `Remark`.
+        kind: see `Remark`.
+        number: the number of things that it concerns, e.g. 1 or the number of answers.
+        details: see `Remark.detail`; those of all queries are listed.
+    """
+
+    stage: str
+    kind: str
+    number: int
+    details: tuple[str, ...]
+
+
+def remarks_of_stages(
+    system: str, by_query: Mapping[str, Iterable[StageRemark]], total: int
+) -> list[Remark]:
+    """Return what stages say about the queries of a system, one remark per kind and stage.
+
+    Args:
+        system: see `Remark`.
+        by_query: the remarks by qid, in the order of the queries.
+        total: see `Remark`.
+    """
+    together: dict[tuple[str, str], list[tuple[str, StageRemark]]] = {}
+    for qid, of_query in by_query.items():
+        for one in of_query:
+            together.setdefault((one.stage, one.kind), []).append((qid, one))
+    remarks = []
+    for (stage, kind), pairs in together.items():
+        qids = list(dict.fromkeys(qid for qid, _ in pairs))
+        details = list(dict.fromkeys(detail for _, one in pairs for detail in one.details))
+        more = f" and {len(details) - _DETAILS} more" if len(details) > _DETAILS else ""
+        detail = "; ".join(details[:_DETAILS]) + more
+        count = sum(one.number for _, one in pairs)
+        first = tuple(qids[:_LISTED])
+        remarks.append(Remark(kind, "", system, count, len(qids), first, total, detail, stage))
+    return remarks
+
+
 def read_remark(record: Mapping[str, Any]) -> Remark:
     """Return the remark of a JSON object, ``dataclasses.asdict(remark)``."""
     return Remark(**{**record, "qids": tuple(record["qids"])})
 
 
 def register_kinds(kinds: Mapping[str, RemarkKind], owner: str) -> None:
-    """Add the kinds of remarks that a measure declares.
+    """Add the kinds of remarks that a measure or transformer declares.
 
     Raises:
         ParameterError: a name has no colon, or belongs to another kind.
@@ -222,12 +337,13 @@ def register_kinds(kinds: Mapping[str, RemarkKind], owner: str) -> None:
 
 
 def text_of(remarks: Sequence[Remark]) -> str:
-    """Return the text of remarks of one kind, measure and detail on several systems."""
+    """Return the text of remarks of one kind, measure, stage and detail on several systems."""
     first = remarks[0]
     # saved results may have remarks of a plugin that is not installed
-    unknown = RemarkKind(FairtkWarning, "{measure}: " + first.kind + " for {queries} {detail}")
-    return KINDS.get(first.kind, unknown).template.format(
+    text = "{stage}{measure}: " + first.kind + " for {queries} {detail}"
+    return KINDS.get(first.kind, RemarkKind(FairtkWarning, text)).template.format(
         measure=first.measure,
+        stage=first.stage,
         count=sum(remark.count for remark in remarks),
         queries=_queries(remarks),
         detail=first.detail,
@@ -266,7 +382,8 @@ def emit(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
 
 
 def _grouped(remarks: Iterable[Remark]) -> Iterable[list[Remark]]:
-    together: dict[tuple[str, str, str], list[Remark]] = {}
+    together: dict[tuple[str, ...], list[Remark]] = {}
     for remark in remarks:
-        together.setdefault((remark.kind, remark.measure, remark.detail), []).append(remark)
+        key = (remark.kind, remark.measure, remark.stage, remark.detail)
+        together.setdefault(key, []).append(remark)
     return together.values()

@@ -23,6 +23,7 @@ LAYERS = tuple(
     [
         "errors",
         "remarks",
+        "stage_context",
         "checks",
         "settings",
         "frames",

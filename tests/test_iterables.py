@@ -271,6 +271,7 @@ EXEMPT = re.compile(
     r"|.*FairMeasure\.(combine|score_together) |.*\.Scores\.|.*\.check_inputs modes"
     # a function of several values, or one value or several
     r"|.* (function|documents)|fairtk\.llm\.OpenAICompatible base_url|.*StudySystemSpec grid"
+    r"|fairtk\.transformers\.remark detail"
     # tested with their own files: tests/batch, tests/datasets, tests/report, plugins
     r"|fairtk\.batch\.Batches\.read |fairtk\.datasets\.trec_fair\.work_needed |.*_sections? .*"
     r"|fairtk\.report\.page_text |fairtk_papers\.|fairtk\.llm\.Ledger\.recorded |.*draw_trade_off "

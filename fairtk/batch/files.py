@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fairtk import stage_context
 from fairtk.batch.lines import custom_id, prompt_line
 from fairtk.errors import FormatError, InputError
 from fairtk.io import file_lock
@@ -21,7 +22,7 @@ from fairtk.io.lines import read_json
 from fairtk.llm.budget import Prices, most_completion_tokens, prompt_tokens
 from fairtk.llm.chat import Chat, DeferredError
 from fairtk.llm.claims import delete_owner
-from fairtk.llm.ledger import Ledger, LedgerModel, collecting
+from fairtk.llm.ledger import Ledger, LedgerModel
 from fairtk.llm.server import OpenAICompatible
 
 MOST_LINES, MOST_BYTES = 50_000, 200_000_000
@@ -83,18 +84,17 @@ def write_prompts(
     place.mkdir(parents=True, exist_ok=True)
     with file_lock(place):
         writer = PromptWriter(place, rate, command)
-        token = collecting.set(writer)
         try:
             if ledger is not None:
                 writer.open(ledger)
             try:
-                writer.written.results = work()
+                with stage_context.changed(collector=writer):
+                    writer.written.results = work()
             except DeferredError as error:
                 writer.written.reason = writer.written.reason or str(error)
             if writer.files:
                 writer.finish()
         finally:
-            collecting.reset(token)
             writer.close()
     return writer.written
 

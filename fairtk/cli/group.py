@@ -303,6 +303,6 @@ def _begin() -> None:
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar
-        from fairtk.io.lines import READ_PROGRESS
+        from fairtk.io import lines
 
-        READ_PROGRESS.set(reading_bar)
+        lines.READ_PROGRESS = reading_bar

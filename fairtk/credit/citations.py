@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -13,9 +12,21 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.credit.subsets import one_per_ranking
-from fairtk.errors import DataWarning, format_list
-from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE, SCORE, FloatArray, Run
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    Run,
+)
 from fairtk.frames.columns import refuse_subsets
+from fairtk.remarks import INVALID_CITATIONS, UNCITED
+from fairtk.stage_context import remark
 from fairtk.transformers import FairTransformer
 
 WEIGHTS = ("count", "words", "position")
@@ -136,7 +147,7 @@ class Citations(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the credit.
 
-        A `DataWarning` reports answers without citations, and citations beyond the prompt.
+        Remarks report answers without citations, and citations beyond the prompt.
 
         Raises:
             ColumnError: a column is missing, or the frame has subsets of rankings.
@@ -156,10 +167,10 @@ class Citations(FairTransformer):
             shares, count = citation_credit(str(texts[answer]), size, self.weight)
             credit.append(shares)
             n_invalid.append(count)
-        without = np.array([bool(np.isnan(c).any()) for c in credit])[which]
-        self._warn(run, without, "have no citations, so their credit is undefined (NaN)")
+        without = np.array([np.isnan(c).any() for c in credit], dtype=bool)[which]
+        self._remark(UNCITED, run, without)
         invalid = np.array(n_invalid, dtype=np.int64)[which] > 0
-        self._warn(run, invalid, "cite numbers beyond the prompt, which are ignored")
+        self._remark(INVALID_CITATIONS, run, invalid)
         rows = np.flatnonzero(run.position < n[run.ranking])
         ranking = run.ranking[rows]
         begin = np.cumsum([0, *map(len, credit)])[:-1]
@@ -176,12 +187,6 @@ class Citations(FairTransformer):
             }
         )
 
-    def _warn(self, run: Run, rankings: np.ndarray, what: str) -> None:
-        if rankings.any():
-            qids = dict.fromkeys(str(run.qids[q]) for q in run.ranking_query[rankings])
-            warnings.warn(
-                f"Citations: {int(rankings.sum())} of {run.n_rankings} answers {what}: qid "
-                f"{format_list(qids)}",
-                DataWarning,
-                stacklevel=3,
-            )
+    def _remark(self, kind: str, run: Run, rankings: BoolArray) -> None:
+        answers = np.bincount(run.ranking_query[rankings], minlength=len(run.qids))
+        remark(kind, "Citations", answers, run.qids, stacklevel=4)

@@ -19,18 +19,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fairtk import stage_context
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
 from fairtk.errors import InputError, format_list
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
-from fairtk.experiment.store import Answers, ChainResult, ModelKey, Recording, Store, StoredCell
+from fairtk.experiment.store import (
+    Answers,
+    ChainResult,
+    ModelKey,
+    Recording,
+    Store,
+    StoredCell,
+    remarks_of,
+)
 from fairtk.experiment.work import (
     PromptBatch,
     Prompts,
@@ -496,7 +506,7 @@ class Engine:
         if not steps:
             return None
         running = {step.node for step in steps}
-        inputs, errors = {}, {}
+        inputs, errors, remarks = {}, {}, {}
         for number, needed_qids in needed.items():
             if number == TOPICS:
                 inputs[number] = self.topics.table(batch)
@@ -508,7 +518,12 @@ class Engine:
                 inputs[number] = table
             if number not in running:  # failures of generators are final in this run
                 errors[number] = {q: cell.error for q, cell in node_cells.items() if cell.error}
-        return StageTask(inputs, steps, errors, self.durable, self.fail_fast, self.threads)
+            remarks[number] = {
+                qid: remarks_of(cell)
+                for qid, cell in node_cells.items()
+                if cell.remarks is not None and (qid in ready or number not in running)
+            }
+        return StageTask(inputs, steps, errors, remarks, self.durable, self.fail_fast, self.threads)
 
     def _waiting(self, node: Node) -> set[str]:
         """Return the queries for which a stage of a chain waits for answers."""
@@ -522,8 +537,11 @@ class Engine:
             errors = outcome.errors[step.node]
             table, spans = outcome.tables.get(step.node, (None, []))
             if step.keep and (spans or errors):
-                notes = outcome.notes.get(step.node, {})
-                results.append(ChainResult(self._chain(step.node), table, spans, errors, notes))
+                notes, remarks = outcome.notes.get(step.node, {}), outcome.remarks[step.node]
+                for stage, kind, *_ in chain.from_iterable(remarks.values()):
+                    stage_context.check_kind(kind, stage)
+                number = self._chain(step.node)
+                results.append(ChainResult(number, table, spans, errors, notes, remarks))
             if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
@@ -587,7 +605,8 @@ class Engine:
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
-        result = ChainResult(self._chain(node.number), table, spans, errors, {})
+        number = self._chain(node.number)
+        result = ChainResult(number, table, spans, errors, {}, prompts.remarks)
         self.store.commit([result], self.topics.digests)
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:

@@ -20,7 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPo
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from fairtk import checks
 from fairtk.errors import (
@@ -44,6 +44,15 @@ from fairtk.interpreters import ENDED, Interpreter, cores
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """A function that runs a task; it gets the stages of ``task.needs`` by key, and the task."""
+
+
+class WorkerWarning(NamedTuple):
+    """A warning in a worker, with the arguments of `warnings.warn_explicit`."""
+
+    message: str
+    category: type[Warning]
+    filename: str
+    lineno: int
 
 
 class WorkerTraceback(Exception):
@@ -86,9 +95,13 @@ class RemoteSession(Session):
     ) -> None:
         self.submit = submit
         self.capacity = capacity
+        self._issued: set[WorkerWarning] = set()
 
     def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each task with its result, in order of completion, and repeat its warnings."""
+        """Yield each task with its result, in order of completion.
+
+        Each distinct warning of the workers is issued once.
+        """
         pending = iter(tasks)
         running: dict[Future[Any], Any] = {}
         while True:
@@ -98,8 +111,10 @@ class RemoteSession(Session):
                 return
             for future in wait(running, 1, FIRST_COMPLETED).done:
                 kind, value, worker_warnings = future.result()
-                for category, text in worker_warnings:
-                    warnings.warn(text, category, stacklevel=2)
+                for warning in worker_warnings:
+                    if warning not in self._issued:
+                        self._issued.add(warning)
+                        warnings.warn_explicit(*warning)
                 if kind == "failed":
                     error, traceback_text, reason = value
                     trace = WorkerTraceback(f"\n{traceback_text}")
@@ -164,7 +179,7 @@ def _stage(task: Any, key: str, data: bytes) -> Any:
 
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
-    """Return the result or the error of a task, and fairtk's warnings, as data."""
+    """Return the result or the error of a task, and its distinct warnings, as data."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -175,8 +190,17 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
             who = ", ".join(getattr(error, "__notes__", ["a task"]))
             exit_error = StageError(f"{who} called sys.exit({error.code!r}) in a worker")
             kind, value = "failed", make_picklable(exit_error)
-    ours = [w for w in caught if w.category.__module__.startswith("fairtk")]
-    return kind, value, [(w.category, str(w.message)) for w in ours]
+    raised = (WorkerWarning(str(w.message), w.category, w.filename, w.lineno) for w in caught)
+    return kind, value, list(map(_picklable, dict.fromkeys(raised)))
+
+
+def _picklable(warning: WorkerWarning) -> WorkerWarning:
+    """Return the warning, in the class `UserWarning` if its class cannot be pickled."""
+    try:
+        pickle.dumps(warning)
+    except Exception:
+        return warning._replace(category=UserWarning)
+    return warning
 
 
 def make_picklable(error: Exception) -> tuple[Exception, str, Exception | None]:

@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 import pyterrier as pt
 
-from fairtk import checks
+from fairtk import checks, stage_context
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import (
@@ -39,7 +40,7 @@ from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
-from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
+from fairtk.experiment.store import FILE, Store, StoredCell, remarks_of_system, stored_systems
 from fairtk.experiment.values import (
     Evaluation,
     directions,
@@ -52,8 +53,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
-from fairtk.llm.ledger import collecting
-from fairtk.remarks import MISSING, emit
+from fairtk.remarks import MISSING, Remark, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -279,7 +279,7 @@ def _prepare(
     tree = Tree(pipelines, durable)
     chosen_executor = as_executor(executor, workers, scheduler)
     n_threads = threads or chosen_executor.default_threads
-    if collecting.get() is not None:  # prompts are collected in this process
+    if stage_context.current().collector is not None:  # prompts are collected in this process
         chosen_executor = SerialExecutor()
     engine = Engine(
         tree,
@@ -303,6 +303,7 @@ def _results(
     cells: Mapping[str, Mapping[str, StoredCell]],
     executor: Any,
     stored_failures: Sequence[tuple[str, str, str]] = (),
+    stored_remarks: Sequence[Remark] = (),
 ) -> Results:
     failed = [
         (name, qid, cell.error)
@@ -319,7 +320,7 @@ def _results(
     content = {
         n: frame_rows[n]
         if n in frame_rows
-        else [engine.tree.ends[n].key, json.dumps(list(cells[n].items()))]
+        else [engine.tree.ends[n].key, json.dumps([(q, c[:-1]) for q, c in cells[n].items()])]
         for n in order
     }
     values = evaluation.values(
@@ -334,7 +335,8 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    values = replace(values, remarks=tuple(counted))
+    of_stages = [remarks_of_system(name, cells[name], len(topic_ids)) for name in cells]
+    values = replace(values, remarks=(*chain.from_iterable(of_stages), *stored_remarks, *counted))
     emit(values.remarks, 4)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
@@ -509,7 +511,7 @@ def open_results(
             )
         return Results.load(path)
     systems = stored_systems(path, starts)
-    qids = {qid for system in systems.values() for qid in system.errors}
+    qids = {qid for system in systems.values() for qid in system.cells}
     if not qids:
         raise InputError(f"{path / FILE}: no finished queries; run the experiment again")
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store has no order
@@ -523,10 +525,10 @@ def open_results(
         for name, system in systems.items()
     }
     failures = [
-        (name, qid, error)
+        (name, qid, cell.error)
         for name, system in systems.items()
-        for qid, error in sorted(system.errors.items(), key=lambda item: number[item[0]])
-        if error is not None
+        for qid, cell in sorted(system.cells.items(), key=lambda item: number[item[0]])
+        if cell.error is not None
     ]
     frame = None
     if qrels is not None:
@@ -534,7 +536,14 @@ def open_results(
         frame = given_groups.labels.with_text_ids()
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     prepared = _prepare(frames, topics, frame, complete)
-    results = _results(*prepared, prepared[0].run(), "serial", failures)
+    remarks = [
+        remark
+        for name, system in systems.items()
+        for remark in remarks_of_system(
+            name, {q: system.cells[q] for q in number if q in system.cells}, len(topics)
+        )
+    ]
+    results = _results(*prepared, prepared[0].run(), "serial", failures, remarks)
     stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}
     results.config = config | {k: v for k, v in results.config.items() if k == "digests"}

@@ -26,9 +26,10 @@ from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
 from fairtk.llm import CallableBackend, ChatModel, Ledger, LedgerModel
-from fairtk.llm.chat import call_keys, now, questions
+from fairtk.llm.chat import as_json, call_keys, now, questions
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.store import AnswerStore, Database
+from fairtk.remarks import Remark, StageRemark, remarks_of_stages
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,10 @@ _SEEN = (
     "ON CONFLICT (name, chain) DO UPDATE SET seen = excluded.seen"
 )
 _CELL = (
-    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, first = excluded.first, "
-    "size = excluded.size, error = excluded.error, notes = excluded.notes "
+    "size = excluded.size, error = excluded.error, notes = excluded.notes, "
+    "remarks = excluded.remarks "
     "WHERE cells.error IS NOT NULL"
 )
 
@@ -186,6 +188,17 @@ class StoredCell(NamedTuple):
     size: int
     error: str | None  # the reason if it failed
     notes: str | None  # JSON
+    remarks: str | None = None  # JSON, those of all stages up to this one; `StageRemark`
+
+
+def remarks_of(cell: StoredCell) -> list[StageRemark]:
+    """Return the remarks of the stages of a cell's chain on its query."""
+    return [StageRemark(*one) for one in json.loads(cell.remarks or "[]")]
+
+
+def remarks_of_system(system: str, cells: Mapping[str, StoredCell], total: int) -> list[Remark]:
+    """Return the remarks of the stages of a system on its queries, in the order of its cells."""
+    return remarks_of_stages(system, {q: remarks_of(cell) for q, cell in cells.items()}, total)
 
 
 class ChainResult(NamedTuple):
@@ -196,6 +209,7 @@ class ChainResult(NamedTuple):
     spans: Sequence[Span]
     errors: Mapping[str, str]  # by failed query, with or without rows
     notes: Mapping[str, str]  # JSON by query
+    remarks: Mapping[str, Sequence[StageRemark]]  # of all stages of the chain, by query
 
 
 class Store:
@@ -315,15 +329,15 @@ class Store:
 
         def work(database: sqlite3.Connection) -> None:
             rows = []
-            for chain, table, spans, errors, notes in results:
+            for chain, table, spans, errors, notes, remarks in results:
                 frame = self._keep(database, table) if spans else None
                 cells: dict[str, tuple[int | None, int, int]]
                 cells = dict.fromkeys(errors, (None, 0, 0))
                 cells |= {qid: (frame, first, size) for qid, first, size in spans}
-                rows += [
-                    (chain, qid, topics[qid], *cell, errors.get(qid), notes.get(qid))
-                    for qid, cell in cells.items()
-                ]
+                texts = {qid: as_json(of_query) for qid, of_query in remarks.items()}
+                for qid, cell in cells.items():
+                    about = errors.get(qid), notes.get(qid), texts.get(qid)
+                    rows.append((chain, qid, topics[qid], *cell, *about))
             database.executemany(_CELL, rows)
 
         self.write(work)
@@ -333,12 +347,16 @@ class Store:
         cells = self.cells(chain, topics).items()
         return {qid: json.loads(cell.notes) for qid, cell in cells if cell.notes is not None}
 
+    def remarks(self, chain: int | None, topics: Mapping[str, str]) -> list[Remark]:
+        """Return the remarks of a chain's stages."""
+        return remarks_of_system("", self.cells(chain, topics), len(topics))
+
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None
     ) -> Table | None:
         """Return the rows of cells in order, `None` if there are no rows; skip failed cells."""
         runs: list[list[int]] = []  # frame, first row, end; adjacent cells are read together
-        for frame, first, size, error, _ in cells:
+        for frame, first, size, error, *_ in cells:
             if frame is None or error is not None:
                 continue
             if runs and runs[-1][0] == frame and runs[-1][2] == first:
@@ -511,7 +529,7 @@ class StoredSystem(NamedTuple):
 
     rows: pd.DataFrame | None  # `None` without rows
     stages: list[Description]
-    errors: dict[str, str | None]  # by qid, `None` for a query that did not fail
+    cells: dict[str, StoredCell]  # by qid
 
 
 def stored_systems(
@@ -545,7 +563,7 @@ def stored_systems(
             systems[label] = StoredSystem(
                 None if table is None else unpack(table),
                 json.loads(stages),
-                {qid: cell.error for qid, cell in cells.items()},
+                cells,
             )
     return systems
 

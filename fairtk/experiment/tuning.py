@@ -17,7 +17,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm import tqdm
 
-from fairtk import checks
+from fairtk import checks, stage_context
 from fairtk.errors import (
     FairtkError,
     FairtkWarning,
@@ -144,8 +144,12 @@ class Tuner:
     def _cached_values(self, number: int, left_out: frozenset[int]) -> pd.Series:
         """Return the values of settings on held-out folds, by default on all topics."""
         if (number, left_out) not in self._values:
-            with warnings.catch_warnings(), self._named(self.settings[number]):
-                # the final runs cause the same warnings
+            with (
+                warnings.catch_warnings(),
+                stage_context.changed(remarks={}),
+                self._named(self.settings[number]),
+            ):
+                # the final runs cause the same warnings and remarks
                 warnings.simplefilter("ignore", FairtkWarning)
                 self._values[number, left_out] = self._measured(self.settings[number], left_out)
         return self._values[number, left_out]
@@ -334,9 +338,7 @@ def tune(
     runs = {"tuned": _ranked(tuner, {c.fold: c.settings for c in choices})}
     if default:
         runs = {"default": _ranked(tuner, {c.fold: {} for c in choices}), **runs}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("once", category=FairtkWarning)
-        per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
+    per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
     values = per_query[["system", QID, "value"]]
     means = values.groupby("system", sort=False)["value"].agg(value="mean", topics="count")
     rows = [

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fairtk import stage_context
 from fairtk.errors import (
     ColumnError,
     IdentityError,
@@ -43,6 +44,10 @@ from fairtk.llm.backends import texts
 from fairtk.llm.chat import recorded_calls
 from fairtk.llm.hugging_face import HuggingFaceBackend
 from fairtk.llm.prompts import counts
+from fairtk.remarks import StageRemark, emit, remarks_of_stages
+
+Remarks = Mapping[str, Sequence[StageRemark]]
+"""The remarks of the stages of a chain by query."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class StageTask:
     inputs: Mapping[int, Table]  # available rows by node, -1 for the topics
     steps: Sequence[StageStep]  # parents before children
     errors: Mapping[int, Mapping[str, str]]  # earlier errors by node and query
+    remarks: Mapping[int, Remarks]  # earlier remarks by node
     durable: bool  # whether the rows are stored in a file
     fail_fast: bool
     threads: int
@@ -93,18 +99,20 @@ class Prompts:
     texts: list[str]
     lengths: list[int]  # tokens of each (characters if the backend has no tokenizer)
     rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
+    remarks: Remarks
 
 
 @dataclass
 class TaskResult:
-    """The result of a task by node: rows with spans of queries, prompts, errors, notes, and queries
-    that wait for a batch of prompts.
+    """The result of a task by node: rows with spans of queries, prompts, errors, notes, remarks,
+    and queries that wait for a batch of prompts.
     """
 
     tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
     prompts: dict[int, Prompts] = field(default_factory=dict)
     errors: dict[int, dict[str, str]] = field(default_factory=dict)
     notes: dict[int, dict[str, str]] = field(default_factory=dict)  # JSON, by node and query
+    remarks: dict[int, dict[str, Sequence[StageRemark]]] = field(default_factory=dict)
     deferred: dict[int, set[str]] = field(default_factory=dict)
 
 
@@ -212,7 +220,10 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
     """Run stages over a batch of queries."""
     frames = {node: unpack(table) for node, table in task.inputs.items()}
     ordered: dict[int, list[str]] = {}  # the queries of frames with rows in their order
-    outcome = TaskResult(errors={node: dict(errors) for node, errors in task.errors.items()})
+    outcome = TaskResult(
+        errors={node: dict(errors) for node, errors in task.errors.items()},
+        remarks={node: dict(remarks) for node, remarks in task.remarks.items()},
+    )
     with limited_threads(task.threads), recorded_calls(task.durable):
         for step in task.steps:
             failed = outcome.errors.get(step.parent, {})
@@ -223,14 +234,22 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             if ordered.get(step.parent) != qids:
                 inp = _rows_of(inp, qids)
             notes: dict[str, Any] = {}
+            remarks: dict[str, list[StageRemark]] = {}
             try:
                 with _naming_exits(step.who):
                     parts = _stage_parts(
-                        stages[step.stage], step, inp, qids, task.fail_fast, errors, notes
+                        *(stages[step.stage], step, inp, qids, task.fail_fast),
+                        *(errors, notes, remarks),
                     )
             except DeferredError:
                 parts, waiting = [], waiting | set(qids) - errors.keys()
             outcome.errors.setdefault(step.node, {}).update(errors)
+            _warn_of_others(remarks, qids)
+            earlier = outcome.remarks.get(step.parent, {})
+            together = {q: [*earlier.get(q, ()), *remarks.get(q, ())] for q in step.qids}
+            outcome.remarks.setdefault(step.node, {}).update(
+                {qid: of_query for qid, of_query in together.items() if of_query}
+            )
             if waiting:
                 outcome.deferred[step.node] = waiting
             if waiting and not parts:
@@ -238,7 +257,8 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             if notes:
                 outcome.notes[step.node] = _notes_as_json(notes, qids, step.name)
             if step.ask:
-                outcome.prompts[step.node] = _prompts(parts, stages[step.stage].backend.tokenizer)
+                tokenizer = stages[step.stage].backend.tokenizer
+                outcome.prompts[step.node] = _prompts(parts, tokenizer, outcome.remarks[step.node])
                 continue
             results = [_ordered(part, of_part, step.name) for of_part, part in parts]
             rows = _concatenated([frame for frame, _ in results], inp)
@@ -264,24 +284,31 @@ def _stage_parts(
     fail_fast: bool,
     errors: dict[str, str],
     notes: dict[str, Any],
+    remarks: dict[str, list[StageRemark]],
 ) -> list[tuple[list[str], Any]]:
     """Return the results of a stage, in several parts if queries fail.
 
     Queries in the ``missing`` of a stage (``qid``, ``reason``; see `fairtk.FairQR`) have failed,
     even if there are rows for them. The notes of ``transform_with_notes`` are added to `notes`,
-    including those of failed queries.
+    and the remarks of the stage to `remarks`, including those of failed queries.
     """
     with_notes = getattr(stage, "transform_with_notes", None)
 
     def attempt(part: list[str]) -> Any:
         rows = inp if part is qids else _rows_of(inp, part)
+        new_notes: dict[str, Any] = {}
+        new_remarks: dict[str, list[StageRemark]] = {}
+        with stage_context.changed(remarks=new_remarks):
+            if step.ask:
+                out = stage.build_prompts(rows)
+            elif with_notes is None:
+                out = stage.transform(rows)
+            else:
+                out, new_notes = with_notes(rows)
+        remarks.update(new_remarks)
         if step.ask:
-            return stage.build_prompts(rows)
-        if with_notes is None:
-            out = stage.transform(rows)
-        else:
-            out, new_notes = with_notes(rows)
-            notes.update(new_notes)
+            return out
+        notes.update(new_notes)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):
             errors.update(zip(missing[QID], missing["reason"], strict=True))
@@ -298,6 +325,13 @@ def _stage_parts(
     parts = _in_parts(qids, attempt, blame, reasons)
     errors.update({qid: f"{step.name}: {reason}" for qid, reason in reasons.items()})
     return parts
+
+
+def _warn_of_others(remarks: Remarks, qids: Sequence[str]) -> None:
+    """Warn of remarks on other queries, e.g. those that a stage was trained on."""
+    known = set(qids) if remarks else set()
+    others = {qid: of_query for qid, of_query in remarks.items() if qid not in known}
+    emit(remarks_of_stages("", others, len(others)))
 
 
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
@@ -345,7 +379,7 @@ def _in_parts(
     return done
 
 
-def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
+def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any, remarks: Remarks) -> Prompts:
     prompts: list[str] = []
     rows = [np.zeros(0, dtype=np.int64)]
     for _, built in parts:
@@ -353,7 +387,7 @@ def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
         prompts.extend(built.prompts)
     lengths = list(map(len, prompts)) if tokenizer is None else counts(prompts, tokenizer)
     qids = [qid for part, _ in parts for qid in part]
-    return Prompts(qids, prompts, lengths, np.concatenate(rows))
+    return Prompts(qids, prompts, lengths, np.concatenate(rows), remarks)
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:

@@ -20,7 +20,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -48,10 +47,9 @@ CHUNK = 1 << 18
 STDIN, PIPED = "-", "standard input"
 """Standard input as a path, and its name in messages."""
 
-READ_PROGRESS: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
-READ_PROGRESS = ContextVar("read_progress", default=None)
+READ_PROGRESS: Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None = None
 """Reports the progress of reading, e.g. by a bar: a function of the path that returns a context
-manager, which yields a function of the number of bytes read so far."""
+manager, which yields a function of the number of bytes read so far. The command line sets it."""
 
 _unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
@@ -235,7 +233,7 @@ def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -
 
     ``-`` is standard input; its content is saved to a temporary file.
     """
-    follow = READ_PROGRESS.get()
+    follow = READ_PROGRESS
     file = _kept_stdin() if path == STDIN else path
     with _regular(file) as raw, follow(file) if follow else _unseen as told:
         yield Source(path, raw, errors, told)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
+from fairtk import stage_context
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
@@ -141,37 +141,22 @@ def _count(value: Any) -> int | None:
 Listener = Callable[[Sequence[Outcome]], None]
 """A function that is called with outcomes as they arrive from a server."""
 
-_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 
-
-@contextlib.contextmanager
-def on_outcome(listener: Listener) -> Iterator[None]:
+def on_outcome(listener: Listener) -> AbstractContextManager[None]:
     """Pass the outcomes of calls within the block to a listener, as they arrive."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return stage_context.changed(on_answers=listener)
 
 
 def notify(outcomes: Sequence[Outcome]) -> None:
     """Pass outcomes to the listener, if there is one."""
-    listener = _listener.get()
+    listener = stage_context.current().on_answers
     if listener is not None:
         listener(outcomes)
 
 
-_must_record: ContextVar[bool] = ContextVar("_must_record", default=False)
-
-
-@contextlib.contextmanager
-def recorded_calls(required: bool) -> Iterator[None]:
+def recorded_calls(required: bool) -> AbstractContextManager[None]:
     """Refuse calls of paid models within the block, or allow them again within a ledger's call."""
-    token = _must_record.set(required)
-    try:
-        yield
-    finally:
-        _must_record.reset(token)
+    return stage_context.changed(must_record=required)
 
 
 class ChatModel(EqualByContent, ABC):
@@ -238,7 +223,8 @@ class ChatModel(EqualByContent, ABC):
         Raises:
             LLMError: the experiment did not find the model in its stages.
         """
-        if _must_record.get() and not self.free and not getattr(self, "local", False):
+        is_paid = not self.free and not getattr(self, "local", False)
+        if is_paid and stage_context.current().must_record:
             raise LLMError(
                 f"the answers of {self.name!r} would not be recorded, because save_dir records "
                 "only models in the attributes of transformers, in lists, dicts and dataclasses; "

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairtk import checks
+from fairtk import checks, stage_context
 from fairtk.errors import ParameterError
 from fairtk.io.atomic import real_path
 from fairtk.llm.budget import (
@@ -50,10 +49,6 @@ class Collector(Protocol):
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Take calls by key."""
-
-
-collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None)
-"""The collector of the calls of models behind ledgers, `None` to call the models."""
 
 
 class Ledger:
@@ -259,7 +254,7 @@ class LedgerModel(ChatModel):
 
     def check(self) -> None:
         """Raise an error if the model cannot be called and has no stored answers."""
-        if collecting.get() is not None and self.writable:
+        if stage_context.current().collector is not None and self.writable:
             return
         if not self.ledger.offline and not self.ledger.store.has(self.name):
             self.llm.check()
@@ -327,7 +322,7 @@ class LedgerModel(ChatModel):
 
     def _defer_or_refuse(self, calls: Mapping[str, Chat]) -> None:
         """Raise an error if these calls belong to a batch folder, or the ledger is offline."""
-        collector = collecting.get()
+        collector = stage_context.current().collector
         if collector is not None and self.writable:
             collector.take(self, calls)
             raise DeferredError(f"{len(calls)} prompts to {self.name!r} have no answer yet")

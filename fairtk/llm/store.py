@@ -23,8 +23,8 @@ from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
 from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
 
-FORMAT = 5
-"""``PRAGMA user_version`` of a file. Version 4 is upgraded, other versions are refused."""
+FORMAT = 6
+"""``PRAGMA user_version`` of a file. Versions 4 and 5 are upgraded, others are refused."""
 
 SCHEMA = """
 CREATE TABLE chains (
@@ -59,6 +59,7 @@ CREATE TABLE cells (
     size INTEGER NOT NULL,
     error TEXT,
     notes TEXT,
+    remarks TEXT,
     PRIMARY KEY (chain, qid, topic)
 ) WITHOUT ROWID;
 CREATE TABLE evaluations (
@@ -316,20 +317,23 @@ def _create(path: Path) -> None:
 def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sqlite3.Connection:
     """Return a connection to a file of this version, or close it and raise a `FormatError`.
 
-    A file of version 4 is upgraded. If it is opened for reading only, the new table is temporary.
+    A file of version 4 or 5 is upgraded. If it is opened for reading only, the new table of version
+    5 is temporary, and cells have no remarks, the new column of version 6.
     """
     runs = re.findall(r"CREATE TABLE runs .*?;", SCHEMA, re.DOTALL)[0]
     try:
         problem, version = _problem_of(connection)
-        if not problem and version != FORMAT and read_only:
+        if not problem and version == 4 and read_only:
             connection.execute(runs.replace("TABLE", "TEMPORARY TABLE", 1))
             connection.execute(_RUNS)
-        elif not problem and version != FORMAT:
+        elif not problem and version != FORMAT and not read_only:
             connection.execute("BEGIN IMMEDIATE")
             problem, version = _problem_of(connection)
-            if not problem and version != FORMAT:  # otherwise another process was faster
+            if not problem and version == 4:
                 connection.execute(runs)
                 connection.execute(_RUNS)
+            if not problem and version != FORMAT:  # otherwise another process was faster
+                connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
                 connection.execute(f"PRAGMA user_version={FORMAT}")
             connection.execute("COMMIT")
     except sqlite3.DatabaseError as error:
@@ -347,9 +351,9 @@ def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
     """Return what is wrong with a file, empty if it can be used, and its version."""
     [[version]] = connection.execute("PRAGMA user_version").fetchall()
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    required = [name for name in TABLES if name != "runs" or version == FORMAT]
+    required = [name for name in TABLES if name != "runs" or version != 4]
     missing = [name for name in required if name not in tables]
-    if version in (4, FORMAT):
+    if version in (4, 5, FORMAT):
         return f"missing table {missing[0]!r}" if missing else "", version
     if version or tables:
         return f"expected version {FORMAT}, got {version}", version

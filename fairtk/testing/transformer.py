@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import stage_context
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, digest
+from fairtk.remarks import StageRemark
 from fairtk.settings import Configurable, names_of_settings, remade
 from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples, with_other_indexes
 from fairtk.transformers import FairTransformer
@@ -122,15 +124,22 @@ class TransformerContract:
         check_frames(self.make().transform(self.inp()), frame, message)
 
     def test_batches_do_not_matter(self) -> None:
-        """Queries one by one give the same rows as all at once."""
+        """Queries one by one give the same rows and remarks as all at once."""
         if not self.per_query:
             return
         inp = self.inp()
-        expected = self.make().transform(inp)
+        remarks: dict[str, list[StageRemark]] = {}
+        with stage_context.changed(remarks=remarks):
+            expected = self.make().transform(inp)
         transformer = self.make()
-        parts = [transformer.transform(inp[inp[QID] == qid]) for qid in inp[QID].unique()]
+        remarks_on_parts: dict[str, list[StageRemark]] = {}
+        with stage_context.changed(remarks=remarks_on_parts):
+            parts = [transformer.transform(inp[inp[QID] == qid]) for qid in inp[QID].unique()]
         actual = pd.concat([p for p in parts if len(p)], ignore_index=True)
         check_frames(actual, expected, f"{self._name()} depends on how queries are batched")
+        assert remarks_on_parts == remarks, (
+            f"the remarks of {self._name()} depend on how queries are batched"
+        )
 
     def test_order_of_rows_does_not_matter(self) -> None:
         """A shuffled input, with a shuffled index, gives the same rows."""

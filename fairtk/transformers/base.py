@@ -24,7 +24,9 @@ from fairtk.frames import (
 from fairtk.frames.accepted import frame_of, labels_or_scores
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
+from fairtk.remarks import RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
+from fairtk.stage_context import remark as remark
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
@@ -53,11 +55,20 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
     Assigning a setting, as `set_parameter` and ``pt.GridSearch`` do, has the effect of a new
     object: see `fairtk.settings.Configurable`. A subclass that loads weights lists them in
     `LOADED`.
+
+    A plugin's transformer that makes remarks (`fairtk.transformers.remark`) declares their kinds in
+    `REMARKS`.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
+    REMARKS: ClassVar[Mapping[str, RemarkKind]] = {}
+    """The kinds of remarks of a plugin's transformer, by name (``"plugin:kind"``)."""
     is_cheap: ClassVar[bool] = False
     """Whether computing the rows is faster than reading them from a store."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        register_kinds(cls.REMARKS, f"transformer {cls.__name__}")
 
     @property
     def schematic(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,13 +21,15 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, FairtkError, InputError, ParameterError, format_list
+from fairtk.errors import FairtkError, InputError, ParameterError, format_list
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
 from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
 from fairtk.interpreters import ENDED, Interpreter, cores
 from fairtk.io import file_lock, resolve_dataset
 from fairtk.plugins.streams import on_terminal
+from fairtk.remarks import NO_CANDIDATES, UNKNOWN_QUERIES
+from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -48,7 +49,7 @@ class Candidates(FairTransformer):
     the documents' other fields (for prompts).
 
     The frame of all candidates is built on first use and stays in memory. A qid that is missing
-    from the dataset, or a query without candidates, gets no rows and a `DataWarning`.
+    from the dataset, or a query without candidates, gets no rows and a remark.
 
     Args:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` (such as the result of
@@ -109,18 +110,11 @@ class Candidates(FairTransformer):
         return out[[*first, *(c for c in out.columns if c not in first)]]
 
     def _check(self, qids: list[Any], pool: _Pool) -> None:
-        missing = [q for q in qids if q not in pool.spans]
-        if missing:
-            unknown = [q for q in missing if q not in pool.queries.index]
-            empty = [q for q in missing if q in pool.queries.index]
-            texts = [f"unknown qids {format_list(unknown)}"] if unknown else []
-            texts += [f"qids without candidates {format_list(empty)}"] if empty else []
-            warnings.warn(
-                f"Candidates: {len(missing)} of {len(qids)} topics get no documents "
-                f"({', '.join(texts)}; {self.dataset} has {format_list(pool.spans, 1)})",
-                DataWarning,
-                stacklevel=4,
-            )
+        is_missing = np.array([qid not in pool.spans for qid in qids], dtype=bool)
+        is_known = np.array([qid in pool.queries.index for qid in qids], dtype=bool)
+        detail = f"{self.dataset} has {format_list(pool.spans, 1)}"
+        remark(UNKNOWN_QUERIES, "Candidates", is_missing & ~is_known, qids, detail, stacklevel=5)
+        remark(NO_CANDIDATES, "Candidates", is_missing & is_known, qids, detail, stacklevel=5)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -14,7 +13,6 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import (
     ColumnError,
-    DataWarning,
     InputError,
     format_list,
     missing_columns,
@@ -39,41 +37,29 @@ from fairtk.llm.loading import require_packages
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
 from fairtk.plugins.registry import refuse_unknown_options
+from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
+from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
 
 
-def warn_of_long_questions(
+def remark_on_long_questions(
     where: str, prompt: Any, tokenizer: Any, qids: Sequence[str], questions: Sequence[str]
 ) -> None:
-    """Warn once if questions are truncated or leave no tokens for documents.
+    """Remark on questions that are truncated or leave no tokens for documents.
 
     Prompt builders without a method ``document_budget`` are not checked. Queries may repeat.
     """
     document_budget = getattr(prompt, "document_budget", None)
     if tokenizer is None or document_budget is None:
         return
-    truncated: list[str] = []
-    full: list[str] = []
-    for qid, question in dict(zip(qids, questions, strict=True)).items():
-        left = document_budget(str(question), tokenizer)
-        if left is None:
-            return
-        if left < 0:
-            truncated.append(qid)
-        elif left < SHORTEST_ENTRY:
-            full.append(qid)
-    for ids, what in (
-        (truncated, "exceed the model's window and are truncated"),
-        (full, "fill the model's window, without documents"),
-    ):
-        if ids:
-            warnings.warn(
-                f"{where}: the questions of {len(ids)} queries {what} (qid {format_list(ids, 3)}), "
-                "so their answers do not depend on the ranking; use a model with a longer window "
-                "or a larger max_prompt_tokens",
-                DataWarning,
-                stacklevel=5,
-            )
+    question_by_qid = dict(zip(qids, questions, strict=True))
+    budgets = [document_budget(str(text), tokenizer) for text in question_by_qid.values()]
+    if None in budgets:
+        return
+    left, distinct = np.array(budgets), list(question_by_qid)
+    is_full = (left >= 0) & (left < SHORTEST_ENTRY)
+    remark(LONG_QUESTIONS, where, left < 0, distinct, stacklevel=5)
+    remark(FULL_PROMPTS, where, is_full, distinct, stacklevel=5)
 
 
 @dataclass(frozen=True)
@@ -278,7 +264,7 @@ class Generator(FairTransformer):
         """Return one prompt per (question, documents)."""
         where = type(self).__name__
         tokenizer = self.backend.tokenizer
-        warn_of_long_questions(where, self.prompt, tokenizer, qids, questions)
+        remark_on_long_questions(where, self.prompt, tokenizer, qids, questions)
         prompts = []
         for qid, question, ranking in zip(qids, questions, rankings, strict=True):
             try:

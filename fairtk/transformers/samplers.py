@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, format_list
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import DCG, draw_rankings, expected_attention, score_gaps, sum_by_index
 from fairtk.exposure.exact import Values, find_alphas
 from fairtk.exposure.expected import RankWeights
@@ -33,6 +32,8 @@ from fairtk.frames import (
 )
 from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.runs import order_by
+from fairtk.remarks import NO_USEFUL_DOCUMENT, TARGET_MISSED
+from fairtk.stage_context import remark, with_qids
 from fairtk.transformers.base import FairTransformer
 
 _TOLERANCE = 1e-3
@@ -95,7 +96,7 @@ class Calibration:
         self.cutoff = cutoff
 
     def find(self, run: Run, score: FloatArray) -> pd.DataFrame:
-        """Return the alpha of each query, and warn about queries that cannot reach the target.
+        """Return the alpha of each query, and remark on queries that cannot reach the target.
 
         Returns:
             ``alpha``, ``value`` (its exact value), ``wanted`` (the target) and ``reached`` (a
@@ -106,7 +107,7 @@ class Calibration:
         else:
             result = self._to_relevance(run, score, float(self.max_relevance_loss or 0))
         missed = ~result["reached"].to_numpy()
-        self._warn(run, missed, "cannot be reached for {}; the nearest value is used")
+        self._remark(TARGET_MISSED, run, missed)
         return result
 
     def _to_disparity(self, run: Run, score: FloatArray, target: float) -> pd.DataFrame:
@@ -138,12 +139,7 @@ class Calibration:
         attention = np.append(weight, 0.0)[np.minimum(run.position, self.cutoff)]
         fixed = sum_by_index(run.ranking, attention * gain, n_queries)
         undefined = fixed <= 0
-        self._warn(
-            run,
-            undefined,
-            "is undefined for {} without a relevant document in the ranking; the uniform policy is "
-            "used",
-        )
+        self._remark(NO_USEFUL_DOCUMENT, run, undefined)
         full_gain = np.where(undefined, 1.0, fixed)
 
         def worth(exposure: FloatArray, row: IntArray, query: IntArray) -> FloatArray:
@@ -177,14 +173,11 @@ class Calibration:
         frame = self.relevance
         return Qrels(frame, self.where) if isinstance(frame, pd.DataFrame) else None
 
-    def _warn(self, run: Run, mask: BoolArray, what: str) -> None:
-        if mask.any():
-            setting = f"max_relevance_loss={self.max_relevance_loss}"
-            if self.target_disparity is not None:
-                setting = f"target_disparity={self.target_disparity}"
-            n, qids = int(mask.sum()), format_list(run.qids[run.ranking_query][mask])
-            text = what.format(f"{n} of {len(mask)} queries ({qids})")
-            warnings.warn(f"{self.where}: {setting} {text}", DataWarning, stacklevel=4)
+    def _remark(self, kind: str, run: Run, mask: BoolArray) -> None:
+        setting = f"max_relevance_loss={self.max_relevance_loss}"
+        if self.target_disparity is not None:
+            setting = f"target_disparity={self.target_disparity}"
+        remark(kind, self.where, mask, run.qids[run.ranking_query], setting, stacklevel=5)
 
 
 def _calibrated(*columns: FloatArray | BoolArray) -> pd.DataFrame:
@@ -612,7 +605,8 @@ class PerSample(FairTransformer):
         names = np.array(
             [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
         )
-        part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
+        with with_qids(dict(zip(names, map(str, qids[pairs[1]]), strict=True))):
+            part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
         require_columns(part, [QID], f"the output of {self._name()}")
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from fairtk.cli import output as progress
-from fairtk.io import read_run
-from fairtk.io.lines import READ_PROGRESS
+from fairtk.io import lines, read_run
 
 
 class Terminal(io.StringIO):
@@ -25,11 +24,8 @@ def test_a_bar_of_the_bytes_that_were_read(tmp_path, monkeypatch, opener, slow):
         file.writelines(f"q{i} Q0 d 1 {i} t\n" for i in range(60_000))
     monkeypatch.setattr(progress, "AFTER", 0.0 if slow else 1e9)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    token = READ_PROGRESS.set(progress.reading_bar)
-    try:
-        assert len(read_run(path)) == 60_000
-    finally:
-        READ_PROGRESS.reset(token)
+    monkeypatch.setattr(lines, "READ_PROGRESS", progress.reading_bar)
+    assert len(read_run(path)) == 60_000
     stderr = sys.stderr.getvalue()
     assert ("reading long.run" in stderr) == ("100%" in stderr) == slow
 

@@ -248,13 +248,13 @@ def test_wrong_answers_are_named():
 def test_citations_of_a_pipeline():
     said = {"first": "All a [1]. And b [2][3]!", "second": "No idea."}
     answers = run().assign(qanswer=lambda f: f["query"].map(said))
-    with pytest.warns(DataWarning, match="1 of 2.*qid 'q2'"):
+    with pytest.warns(DataWarning, match="1 of 2.*'q2'"):
         credit = Citations()(answers)
     assert credit["docno"].tolist() == ["A", "B", "C", "D", "E"]
     assert credit["credit"][:3].tolist() == [1, 0.5, 0.5] and credit["credit"][3:].isna().all()
     with pytest.warns(DataWarning) as record:
         short = Citations(cutoff=1)(answers)
-    assert "1 of 2 answers cite numbers beyond the prompt" in " ".join(
+    assert "answers cite numbers beyond the prompt, which are ignored (1, for 1 of 2" in " ".join(
         str(w.message) for w in record
     )
     assert short["docno"].tolist() == ["A", "D"]
@@ -268,12 +268,12 @@ def one_answer(text):
 @pytest.mark.parametrize(
     ("answer", "credit", "said"),
     [
-        ("So [1] and [9].", [1, 0, 0], "numbers beyond the prompt.*qid 'q7'"),
-        ("So [9].", None, "numbers beyond the prompt.*qid 'q7'"),
-        ("So [0].", None, "have no citations.*qid 'q7'"),
-        ("So [1–1000000000].", [1, 0, 0], "numbers beyond the prompt.*qid 'q7'"),
-        ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the prompt.*qid 'q7'"),
-        ("", None, "1 of 1 answers .*'q7'"),
+        ("So [1] and [9].", [1, 0, 0], "numbers beyond the prompt.*'q7'"),
+        ("So [9].", None, "numbers beyond the prompt.*'q7'"),
+        ("So [0].", None, "have no citations.*'q7'"),
+        ("So [1–1000000000].", [1, 0, 0], "numbers beyond the prompt.*'q7'"),
+        ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the prompt.*'q7'"),
+        ("", None, "1 of 1 query .*'q7'"),
         ("Twice [1][1] and [1, 1].", [1, 0, 0], ""),
     ],
 )

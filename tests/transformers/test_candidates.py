@@ -101,8 +101,8 @@ def test_ids_are_known_after_import(monkeypatch, tmp_path, folder):
 
 
 def test_queries_without_candidates_are_named(dataset):
-    both = r"3 of 4 topics .*unknown qids 'x', 'y', qids without candidates '5'"
-    with pytest.warns(DataWarning, match=both):
+    unknown, empty = "2 of 4 queries .'x', 'y'", "1 of 4 queries .'5'"
+    with pytest.warns(DataWarning, match=unknown), pytest.warns(DataWarning, match=empty):
         out = Candidates(dataset)(topics("x", "31", "5", "y"))
     assert set(out["qid"]) == {"31"} and len(out) == 3
     with pytest.warns(DataWarning, match="1 of 1.*'031'.*'31'"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,16 +16,16 @@ from tqdm import tqdm
 from fairtk import checks
 from fairtk.errors import (
     ColumnError,
-    DataWarning,
     InputError,
     ParameterError,
-    format_list,
 )
 from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, require_topics
 from fairtk.frames.texts import qids_of
 from fairtk.frames.texts import words as words_of
 from fairtk.llm import ChatModel, Completion, Failure, as_chat_model
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
+from fairtk.remarks import NOT_REFINED
+from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
 
 MOST_WORDS = 64
@@ -268,7 +267,7 @@ class QueryRefiner(FairTransformer):
     The prompt contains the earliest query as the original query and ``query`` as the current
     keywords, so a second refiner continues the first. Other columns are kept.
 
-    A query is left out, with a `DataWarning`, if its call fails or the answer is not a list of
+    A query is left out, with a remark, if its call fails or the answer is not a list of
     keywords (a sentence, a refusal, an empty answer). `missing` has the failures of the last call
     (``qid``, ``reason``).
 
@@ -341,14 +340,8 @@ class QueryRefiner(FairTransformer):
         results = refine(self.llm, self.prompt, self._requests(inp, qids))
         reasons = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
         self.missing = pd.DataFrame({QID: list(reasons), "reason": list(reasons.values())})
-        if reasons:
-            texts = [f"{qid}: {reason}" for qid, reason in reasons.items()]
-            warnings.warn(
-                f"QueryRefiner: {len(reasons)} of {len(qids)} queries could not be refined and are "
-                f"left out ({format_list(texts, 5)})",
-                DataWarning,
-                stacklevel=2,
-            )
+        details = [[f"{qid}: {reasons[qid]}"] if qid in reasons else [] for qid in qids]
+        remark(NOT_REFINED, "QueryRefiner", [*map(len, details)], qids, details, stacklevel=3)
         out[QUERY] = pd.Series([r.query for r in results], index=out.index, dtype="str")
         return out[[r.query is not None for r in results]].reset_index(drop=True)
 

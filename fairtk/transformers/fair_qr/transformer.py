@@ -18,7 +18,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import despine, new_figure, series_style
 from fairtk.display.tables import frame_html
-from fairtk.errors import DataWarning, NotFoundError, ParameterError, format_list
+from fairtk.errors import DataWarning, NotFoundError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require_columns
 from fairtk.groups import Divergence, Groups, Target
@@ -27,6 +27,8 @@ from fairtk.llm.ledger import estimate_all
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.plugins import as_position_model
 from fairtk.plugins.registry import as_divergence
+from fairtk.remarks import IGNORED_WORDS, NO_GROUPED_DOCUMENT, NO_TARGET, NOT_REFINED
+from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.candidates import Tokens, dropped_words, index_tokens
 from fairtk.transformers.fair_qr.keywords import (
@@ -105,6 +107,7 @@ class Progress:
         lists: the iterations of the kept lists.
         active: whether the loop continues.
         missing: why the query has no result; empty if it has one.
+        problem: the kind of remark on a query whose first ranking cannot be improved, or empty.
     """
 
     qid: str
@@ -115,6 +118,7 @@ class Progress:
     lists: list[int] = field(default_factory=list)
     active: bool = True
     missing: str = ""
+    problem: str = ""
 
     def at(self, iteration: int) -> Step:
         """Return the last step of an iteration, which has its list."""
@@ -237,7 +241,7 @@ class Loop:
         ranked = with_topics(system.ordering.order(self._runs, self._topics, results), self._topics)
         rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
         missing = pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
-        self._warn(missing)
+        self._remark()
         look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
         return FairQROutcome(ranked, missing, self._waited, look)
 
@@ -273,8 +277,10 @@ class Loop:
             query.stop(f"nothing was retrieved{'' if first else '; the earlier list is kept'}")
         elif first and not query.target.any():
             query.stop("there is no target")
+            query.problem = NO_TARGET
         elif math.isnan(divergence):
             query.stop(f"no document of the top {self._meter.depth} has a group")
+            query.problem = NO_GROUPED_DOCUMENT if first else ""
         elif not (first or nearer):
             query.stop("divergence did not fall; the earlier list is kept")
         elif divergence <= self._system.threshold:
@@ -338,48 +344,29 @@ class Loop:
         step.note = _RETRIED
         return True
 
-    def _warn(self, missing: pd.DataFrame) -> None:
-        """Warn about missing queries, unmeasured queries, and added words without tokens."""
-        n, texts = len(self._queries), []
-        if len(missing):
-            reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
-            texts.append(
-                f"{len(missing)} of {n} queries have no result, because they could not be "
-                f"refined ({format_list(reasons, 5)}); see .missing"
-            )
-        for note, inputs, ids in (
-            (f"no document of the top {self._meter.depth} has a group", "groups and retriever",
-             "docnos"),
-            ("there is no target", "target and topics", "qids"),
-        ):  # fmt: skip
-            qids = [q.qid for q in self._queries if len(q.steps) == 1 and q.steps[0].note == note]
-            if qids:
-                texts.append(
-                    f"{note} for {len(qids)} of {n} queries ({format_list(qids)}), which keep "
-                    f"their first ranking; check that {inputs} use the same {ids}"
-                )
-        words = {} if self._tokens is None else _dropped(self._queries, self._tokens)
-        if words:
-            affected = {qid for word_qids in words.values() for qid in word_qids}
-            texts.append(
-                f"the retriever ignores words that were added for {len(affected)} of {n} queries, "
-                f"mostly stop words: {format_list(sorted(words))}; remove them from the table of "
-                "terms or the prompt"
-            )
-        for text in texts:
-            warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=6)
+    def _remark(self) -> None:
+        """Remark on missing queries, unmeasured queries, and added words without tokens."""
+        queries, tokens = self._queries, self._tokens
+        reasons = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
+        words = [[] if tokens is None else _ignored_words(query, tokens) for query in queries]
+        for kind, numbers, detail in (
+            (NOT_REFINED, [bool(query.missing) for query in queries], reasons),
+            (
+                NO_GROUPED_DOCUMENT,
+                [query.problem == NO_GROUPED_DOCUMENT for query in queries],
+                str(self._meter.depth),
+            ),
+            (NO_TARGET, [query.problem == NO_TARGET for query in queries], ""),
+            (IGNORED_WORDS, [len(ignored) for ignored in words], words),
+        ):
+            remark(kind, "FairQR", numbers, _qids(queries), detail, stacklevel=7)
 
 
-def _dropped(queries: Sequence[Progress], tokens: Tokens) -> dict[str, list[str]]:
-    """Return the added words that the retriever ignores, each with its queries."""
-    words: dict[str, list[str]] = {}
-    for query in queries:
-        texts = " ".join(step.query for step in query.steps if step.iteration)
-        original = set(dropped_words(query.original, tokens))
-        for word in dropped_words(texts, tokens):
-            if word not in original:
-                words.setdefault(word, []).append(query.qid)
-    return words
+def _ignored_words(query: Progress, tokens: Tokens) -> list[str]:
+    """Return the added words of a query that the retriever ignores, as text."""
+    texts = " ".join(step.query for step in query.steps if step.iteration)
+    original = set(dropped_words(query.original, tokens))
+    return [repr(word) for word in dropped_words(texts, tokens) if word not in original]
 
 
 def _qids(queries: Sequence[Progress]) -> ObjectArray:

@@ -34,13 +34,15 @@ from fairtk.frames import (
     digest,
     require_topics,
 )
-from fairtk.transformers import FairTransformer
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.vector_index import Collection, Documents, Record
 from fairtk_baselines.vectors import strictly_falling
 
 SEARCHES = ("numpy", "torch", "faiss", "faiss-hnsw")
 _EXACT = SEARCHES[:3]
+_NO_VECTOR = "fairtk-baselines:no vector"
 _MARGIN = 16  # additional documents, to break ties at the last rank
 
 
@@ -169,6 +171,11 @@ class VectorSearch(FairTransformer):
 
     identity_name = "fairtk_baselines.VectorSearch"
     output_version = 1
+    REMARKS: ClassVar[dict[str, RemarkKind]] = {
+        _NO_VECTOR: RemarkKind(
+            DataWarning, "{stage}: {queries} have no vector and get no documents"
+        ),
+    }
     SETTINGS = ("encoder", "collection", "num_results", "seed")
     LOADED: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "encoder": ("encoder",),
@@ -250,14 +257,9 @@ class VectorSearch(FairTransformer):
         has_vector = np.flatnonzero(vectors.any(axis=1))
         nearby = nearest_documents(index, record, vectors[has_vector], self.num_results, self._way)
         by_text = {texts[i]: result for i, result in zip(has_vector.tolist(), nearby, strict=True)}
-        without = [qid for qid, text in queries if text not in by_text]
-        if without:
-            warnings.warn(
-                f"VectorSearch: {len(without)} of {len(queries)} queries ({format_list(without)}) "
-                "have no vector and get no documents",
-                DataWarning,
-                stacklevel=4,
-            )
+        qids = [qid for qid, _ in queries]
+        has_none = [text not in by_text for _, text in queries]
+        remark(_NO_VECTOR, "VectorSearch", has_none, qids, stacklevel=5)
         return [by_text.get(text, ([], np.zeros(0))) for _, text in queries]
 
     def _open(self) -> tuple[BiEncoder, FlexIndex, vector_index.Record]:

@@ -6,7 +6,6 @@ probability that an m-table rejects a fair ranking, and `mtree` has the smallest
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import DataWarning, ParameterError, format_list
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Run
 from fairtk.groups import Groups, Level, Target
-from fairtk.transformers import FairTransformer
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 from fairtk_baselines.fa_star_ir import counting, merging
 from fairtk_baselines.fa_star_ir.prefix_tests import (
     ADJUST,
@@ -38,6 +38,9 @@ __all__ = [
     "mtree",
     "multinomial_test",
 ]
+
+_NO_TARGET = "fairtk-baselines:no target"
+_NO_FAIR_ORDER = "fairtk-baselines:no fair order"
 
 
 class FAStarIR(FairTransformer):
@@ -71,6 +74,17 @@ class FAStarIR(FairTransformer):
 
     identity_name = "fairtk_baselines.FAStarIR"
     output_version = 1
+    REMARKS: ClassVar[dict[str, RemarkKind]] = {
+        _NO_TARGET: RemarkKind(
+            DataWarning, "{stage}: {queries} have no target and keep their order"
+        ),
+        _NO_FAIR_ORDER: RemarkKind(
+            DataWarning,
+            "{stage}: no order passes the test at all of the first {detail} ranks for {queries}, "
+            "mostly because too few documents are protected; retrieve more documents, or use a "
+            "smaller p (check shows the first rank that fails)",
+        ),
+    }
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("groups", "p", "cutoff", "alpha", "protected", "test", "adjust"),
         *("merge_below", "samples", "seed"),
@@ -113,7 +127,7 @@ class FAStarIR(FairTransformer):
         """Rerank the run (R: ``qid``, ``docno``, ``score``)."""
         run, counted = self._counted(inp)
         merged = merging.merge(run.ranking_start, counted.group, self._test(counted))
-        self._warn(run, counted, merged.unfair)
+        self._remark(run, counted, merged.unfair)
         out = inp.take(run.order[merged.order]).reset_index(drop=True)
         out[SCORE] = 0.0 - run.position  # not -0.0
         out[RANK] = run.position
@@ -171,23 +185,7 @@ class FAStarIR(FairTransformer):
         kind = merging.BinomialPrefixes if binomial else merging.MultinomialPrefixes
         return kind.of(query_tests, self.cutoff)
 
-    def _warn(self, run: Run, counted: counting.Counted, unfair: IntArray) -> None:
-        name = type(self).__name__
-        bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
-        if bare:
-            warnings.warn(
-                f"{name}: {len(bare)} of {len(run.qids)} queries ({format_list(bare)}) have no "
-                "target and keep their order",
-                DataWarning,
-                stacklevel=3,
-            )
-        left = run.qids[unfair > 0]
-        if len(left):
-            warnings.warn(
-                f"{name}: for {len(left)} of {len(run.qids)} queries no order passes the test at "
-                f"all of the first {self.cutoff} ranks, mostly because too few documents are "
-                f"protected: {format_list(left)}; retrieve more documents, or use a smaller p "
-                "(check shows the first rank that fails)",
-                DataWarning,
-                stacklevel=3,
-            )
+    def _remark(self, run: Run, counted: counting.Counted, unfair: IntArray) -> None:
+        name, no_target = type(self).__name__, [p is None for p in counted.p]
+        remark(_NO_TARGET, name, no_target, run.qids, stacklevel=4)
+        remark(_NO_FAIR_ORDER, name, unfair > 0, run.qids, str(self.cutoff), stacklevel=4)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fairtk import Remark
 from fairtk.errors import FairtkError, FairtkWarning, InputError, format_list
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.identity import Tree
@@ -40,9 +41,9 @@ class StudySystem(FairTransformer):
     """A system of the study for one attribute: Q -> R, with a note for each query.
 
     A note has the ``seconds`` of the query, and ``waited``, the part of them spent waiting for the
-    model; ``warnings``; and the rows of the ``trace``. The note of the first query after training,
-    indexing or tuning also has ``training``, the seconds it took, and ``chosen``, the tuned
-    settings.
+    model; ``warnings``, which the system issued instead of remarks; and the rows of the ``trace``.
+    The note of the first query after training, indexing or tuning also has ``training``, the
+    seconds it took, and ``chosen``, the tuned settings.
 
     A trained or tuned system is built for each fold on the topics of the other folds, and is used
     until a topic of another fold follows.
@@ -111,8 +112,6 @@ class StudySystem(FairTransformer):
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         texts = [str(w.message) for w in records if issubclass(w.category, FairtkWarning)]
-        # the store has the missing queries, and the next run may complete them
-        texts = [text for text in texts if "have no result" not in text]
         for note in notes.values():
             note["warnings"] = texts
         self.missing = pd.concat(missing, ignore_index=True) if missing else None
@@ -242,11 +241,13 @@ class SystemResults:
         rankings: R, in the order of the topics.
         notes: the notes of `StudySystem` by qid, also those of failed queries.
         errors: the reason for each missing result, by qid.
+        remarks: the remarks of the system on its queries.
     """
 
     rankings: pd.DataFrame
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[Remark] = ()
 
     @property
     def finished_qids(self) -> set[str]:
@@ -274,10 +275,14 @@ class SystemResults:
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings; see `merge_warnings`."""
-        return merge_warnings(
+        """The warnings, see `merge_warnings`, and the texts of the remarks.
+
+        Missing queries are left out: the next run may complete them.
+        """
+        texts = merge_warnings(
             ((q,), text) for q, note in self.notes.items() for text in note["warnings"]
         )
+        return texts + [remark.text for remark in self.remarks if remark.kind != "not refined"]
 
     def total(self, name: str) -> float:
         """Return the sum of a number in the notes."""
@@ -298,6 +303,7 @@ def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
         pd.DataFrame(columns=RUN) if table is None else unpack(table)[RUN],
         store.notes(chain, topics.digests),
         {qid: cell.error for qid, cell in cells.items() if cell.error},
+        store.remarks(chain, topics.digests),
     )
 
 

@@ -617,11 +617,13 @@ class QrStudy:
     ) -> None:
         """Issue the recorded warnings, each text once per study."""
         qids_by_text: dict[str, list[str]] = {}
+        remarks: list[Any] = []
         with self._store() as store:
             for stage, qids in ranked.items():
-                notes = stored_results(store, stage, self._topics).notes
+                results = stored_results(store, stage, self._topics)
+                remarks += results.remarks
                 for qid in qids:
-                    for text in notes[qid]["warnings"]:
+                    for text in results.notes[qid]["warnings"]:
                         qids_by_text.setdefault(text, []).append(qid)
         all_qids = [qid for qids in ranked.values() for qid in qids]
         first = {str(record.message): record for record in reversed(records)}
@@ -635,6 +637,8 @@ class QrStudy:
                 self.issued_warnings[text] = None
                 record = next(r for start, r in first.items() if text.startswith(start))
                 warnings.warn_explicit(text, record.category, record.filename, record.lineno)
+        # the experiment has issued the remarks, with the names of the systems
+        self.issued_warnings.update((remark.text, None) for remark in remarks)
 
     def _results(self, ledger: Ledger) -> QrResults:
         results, models = {}, {}

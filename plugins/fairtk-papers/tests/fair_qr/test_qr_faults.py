@@ -60,7 +60,7 @@ def test_faults_are_tried_again_or_named(gender, tmp_path, client):
         assert set(missing) == {"6", "7"}
         assert "refused" in missing["6"] and "status 503: down (2 attempts)" in missing["7"]
         # again: the refusal was paid for and stands; the call that failed is made again
-        with pytest.warns(DataWarning, match="2 of 2"):
+        with pytest.warns(DataWarning, match="2 of 8"):
             small(gender, tmp_path, client(server)).run()
         assert {topic(p): c for p, c in server.counts.items()} == counts | {7: 4}
         # asked once more, nothing else is

@@ -123,7 +123,7 @@ def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whol
         assert here["reason"].str.contains("status 400: too odd").all()
         alive["there"] = False
         with (  # of the first system the four that are left, of the second the one too many
-            pytest.warns(DataWarning, match="4 of 4"),
+            pytest.warns(DataWarning, match="4 of 8"),
             pytest.raises(LLMError),
         ):
             study(gender, tmp_path, model(server), index).run()

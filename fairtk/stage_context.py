@@ -1,0 +1,130 @@
+"""The context of stages: where their remarks and the answers of their models go.
+
+An experiment runs stages within a context that collects both. Outside of one, a remark is a
+warning, and nobody but the caller of a model gets its answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairtk.errors import ParameterError
+from fairtk.remarks import KINDS, StageRemark, emit, remarks_of_stages
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """The context of stages.
+
+    Attributes:
+        remarks: gets the remarks of stages by qid; `None` to warn.
+        on_answers: is called with the outcomes of calls as they arrive from a server.
+        must_record: whether calls of paid models without a ledger are refused.
+        collector: takes the calls that are not in a ledger, instead of the models; see
+            `fairtk.llm.ledger.Collector`.
+    """
+
+    remarks: dict[str, list[StageRemark]] | None = None
+    on_answers: Callable[[Sequence[Any]], None] | None = None
+    must_record: bool = False
+    collector: Any = None
+
+
+_OUTSIDE = StageContext()
+_context: ContextVar[StageContext] = ContextVar("stage_context", default=_OUTSIDE)
+
+
+def current() -> StageContext:
+    """Return the context of the running stage."""
+    return _context.get()
+
+
+@contextlib.contextmanager
+def changed(**changes: Any) -> Iterator[None]:
+    """Change some attributes of the context within the block."""
+    token = _context.set(replace(_context.get(), **changes))
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+@contextlib.contextmanager
+def with_qids(qids: Mapping[str, str]) -> Iterator[None]:
+    """Replace temporary qids in the remarks that are made within the block."""
+    sink = current().remarks
+    if sink is None:
+        yield
+        return
+    remarks: dict[str, list[StageRemark]] = {}
+    with changed(remarks=remarks):
+        yield
+    for qid, of_query in remarks.items():
+        sink.setdefault(qids.get(qid, qid), []).extend(of_query)
+
+
+def remark(
+    kind: str,
+    stage: str,
+    numbers: Any,
+    qids: Any,
+    detail: str | Sequence[Sequence[str]] = "",
+    stacklevel: int = 2,
+) -> None:
+    """Remark on queries in the `transform` of a stage.
+
+    Within an experiment the remark is stored with the results, also for later runs, and is in
+    `Results.remarks`. Otherwise it is a warning of the class of its kind.
+
+    Args:
+        kind: a name of `fairtk.remarks.KINDS`; a plugin's transformer declares its own kinds,
+            ``"plugin:kind"``, in `FairTransformer.REMARKS`.
+        stage: the name of the stage.
+        numbers: a mask of the queries, or how many things of each query it concerns; (n_queries,).
+        qids: all queries of the input; shape (n_queries,).
+        detail: the varying part of the text; or, for each query, a list of such parts.
+        stacklevel: see `warnings.warn`.
+
+    Raises:
+        ParameterError: the kind is unknown, or `numbers` or `detail` has not one value per query.
+    """
+    numbers, qids = np.asarray(numbers), list(qids)
+    detail = detail if isinstance(detail, str) else list(detail)
+    for name, values in (("numbers", numbers), ("detail", detail)):
+        if not isinstance(values, str) and len(values) != len(qids):
+            raise ParameterError(
+                f"remark {kind!r} of {stage}: `{name}` must have one value per query "
+                f"({len(qids)}), got {len(values)}"
+            )
+    common = (detail,) if isinstance(detail, str) and detail else ()
+    by_query = {
+        str(qids[i]): StageRemark(
+            stage, kind, int(numbers[i]), common if isinstance(detail, str) else tuple(detail[i])
+        )
+        for i in np.flatnonzero(numbers).tolist()
+    }
+    if not by_query:
+        return
+    sink = current().remarks
+    if sink is None:
+        check_kind(kind, stage)
+        pairs = ((qid, [one]) for qid, one in by_query.items())
+        emit(remarks_of_stages("", dict(pairs), len(qids)), stacklevel + 1)
+        return
+    for qid, one in by_query.items():
+        sink.setdefault(qid, []).append(one)
+
+
+def check_kind(kind: str, stage: str) -> None:
+    """Raise a `ParameterError` if a kind of remark is unknown."""
+    if kind not in KINDS:
+        raise ParameterError(
+            f"{stage}: unknown kind of remark {kind!r}; declare it in REMARKS of the transformer, "
+            "with a name 'plugin:kind'"
+        )
