@@ -35,10 +35,11 @@ from fairtk.measures import format_measure
 from fairtk.measures.base import value_bounds
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
-from fairtk.report.curves import area_under
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.statistics import mean_intervals, no_interval, percentile_interval
 from fairtk.report.tables import LIMITS, axis_text, count_text, signed
+from fairtk.statistics.bootstrap import bootstrap_counts
+from fairtk.statistics.curves import area_under
+from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
@@ -317,15 +318,6 @@ def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> 
     return np.where(np.isinf(best), np.nan, best)
 
 
-def drawn_queries(n: int, resamples: int, seed: int) -> FloatArray:
-    """Return the share of each of n queries in each bootstrap sample; shape (resamples + 1, n).
-
-    The first row is the original queries.
-    """
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples)
-    return np.concatenate([np.ones((1, n)), drawn]) / n
-
-
 def _mean_intervals(
     values: FloatArray, measures: list[Any], confidence: float
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[str]]:
@@ -541,7 +533,7 @@ def _outcome(
     if not n:
         raise InputError("frontier: no query has values of both measures for all systems")
     values = {name: table[:, :, defined] for name, table in values.items()}
-    weights = drawn_queries(n, *drawn)
+    weights = bootstrap_counts(n, *drawn) / n
     lower = [getattr(m, "better", "higher") == "lower" for m in measures]
     means = {name: np.einsum("maq,rq->mra", table, weights) for name, table in values.items()}
     rows = []

@@ -48,7 +48,8 @@ from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.evaluator import Evaluator
 from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
-from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
+from fairtk.statistics.corrections import CORRECTIONS, Correction
+from fairtk.statistics.tests import TESTS, Test
 
 Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)

@@ -28,16 +28,12 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.measures import LabeledRun
-from fairtk.report.curves import queries_needed, two_level_mean
-from fairtk.report.statistics import (
-    PSEUDOMEDIAN,
-    PairedTest,
-    correct_p_values,
-    equivalence_test,
-    non_inferiority_test,
-    paired_test,
-)
 from fairtk.report.tables import compares_queries
+from fairtk.statistics.corrections import correct_p_values
+from fairtk.statistics.levels import two_level_mean
+from fairtk.statistics.margins import equivalence_test, non_inferiority_test
+from fairtk.statistics.power import queries_needed
+from fairtk.statistics.tests import PSEUDOMEDIAN, PairedTest, paired_test
 
 Margin = float | Mapping[str, float] | None
 _TESTED = ("difference", "low", "high")

@@ -46,9 +46,10 @@ from fairtk.measures.parsing import digests_of
 from fairtk.plugins.references import cite_results
 from fairtk.remarks import shown_texts
 from fairtk.report import write_report
-from fairtk.report.curves import plot_trade_off
-from fairtk.report.statistics import CORRECTIONS, TESTS
+from fairtk.report.figures import plot_trade_off
 from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
+from fairtk.statistics.corrections import CORRECTIONS
+from fairtk.statistics.tests import TESTS
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -483,9 +484,7 @@ class Results:
             NotFoundError: a measure is unknown.
             MissingExtraError: matplotlib is not installed.
         """
-        return plot_trade_off(
-            self._means, self.per_query, self.better, self._label(x), self._label(y)
-        )
+        return plot_trade_off(self, self._label(x), self._label(y))
 
     def cite(self) -> str:
         """Return BibTeX of the tools, systems and measures."""

@@ -26,7 +26,6 @@ from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
 from fairtk.report.queries import drill_down
-from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,
     bias_text,
@@ -42,6 +41,8 @@ from fairtk.report.tables import (
     reading,
 )
 from fairtk.report.trade_off import main_measures, trade_off
+from fairtk.statistics.corrections import Correction
+from fairtk.statistics.tests import Test
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results

@@ -17,7 +17,8 @@ from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
 from fairtk.measures.parsing import known_names, parse
 from fairtk.remarks import shown_texts
-from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals, no_interval
+from fairtk.statistics.intervals import mean_intervals, no_interval
+from fairtk.statistics.tests import PSEUDOMEDIAN
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
