@@ -56,6 +56,8 @@ NEGATIVE_CREDIT = "negative credit"
 UNDEFINED_CREDIT = "undefined credit"
 NO_CITATIONS = "answers without citations"
 NO_LABELS = "without labels"
+STUDY_NOTE = "study note"
+STUDY_WARNING = "study warning"
 NOT_A_MEAN = "not a mean"
 NOT_BY_GROUP = "not by group"
 
@@ -143,6 +145,9 @@ KINDS: dict[str, RemarkKind] = {
         "without labels, n is the number of retrieved documents per query ({detail}), so "
         "normalized values are not comparable with those with labels",
     ),
+    # texts of a study: the first below its tables, the second among the warnings of its page
+    STUDY_NOTE: RemarkKind(None, "{detail}"),
+    STUDY_WARNING: RemarkKind(None, "{detail}"),
 }
 """The kinds of remarks by name; `register_kinds` adds those of plugins, ``"plugin:kind"``."""
 

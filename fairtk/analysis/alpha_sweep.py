@@ -33,10 +33,11 @@ from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
 from fairtk.measures.base import value_bounds
+from fairtk.measures.info import MeasureInfo
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, axis_text, count_text, signed
+from fairtk.report.tables import LIMITS, axis_text, count_text, reading, signed
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
@@ -66,7 +67,7 @@ class Frontier:
         equal: pairs of retrievers at equal y: ``level`` (of y), ``one``, ``other``, the best
             ``x_one`` and ``x_other`` at this level, ``difference`` (other - one) and its interval
             ``low`` to ``high``; NaN if the level is not reached.
-        measures: the two measures.
+        measures: the two measures, a `fairtk.measures.MeasureInfo` each, equal to its label.
         lower: for each measure, whether lower is better.
         n: the number of queries for which both measures are defined in all systems.
         confidence: the level of the intervals over queries.
@@ -78,7 +79,7 @@ class Frontier:
     areas: pd.DataFrame
     area_differences: pd.DataFrame
     equal: pd.DataFrame
-    measures: list[str]
+    measures: list[MeasureInfo]
     lower: list[bool]
     n: int
     confidence: float
@@ -164,9 +165,9 @@ class Frontier:
             hollow = part["dominated"].to_numpy()
             label = shorten(str(name), _NAME)
             every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
-        x_better, y_better = self._better
-        titles = map(axis_text, self.measures, self._better)
-        draw_trade_off(axes, every, *titles, better=(x_better, y_better))
+        x_measure, y_measure = self.measures
+        better = x_measure.better, y_measure.better
+        draw_trade_off(axes, every, *map(axis_text, self.measures), better=better)
         axes.set_title(
             f"{self.n} queries, {self.confidence:.0%} bands, hollow: dominated",
             fontsize=8, loc="left", pad=16,
@@ -176,10 +177,6 @@ class Frontier:
         if path is not None:
             write_figure(figure, Path(path))
         return figure
-
-    @property
-    def _better(self) -> list[str]:
-        return ["lower" if low else "higher" for low in self.lower]
 
     def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
         """Write one HTML file with the figure, the means and the comparisons.
@@ -214,7 +211,7 @@ class Frontier:
             caption=f"Means over queries with {confidence} bands (Student's t). Hollow points are "
             "dominated: another point is at least as good in both measures and better in one.",
             table=Table(["system", "alpha", x, y, "note"], means, "Means over queries."),
-            measures=dict(zip(self.measures, self._better, strict=True)),
+            readings={measure: reading(measure) for measure in self.measures},
             comparisons=Section(
                 "Comparison of retrievers" if retrievers > 1 else "Area under the curve",
                 (f"The area is the mean of {y} over {x}. Intervals ({confidence}) of areas and "
@@ -565,7 +562,7 @@ def _outcome(
         ),
         pd.DataFrame(pairs, columns=PAIRS),
         equal,
-        [format_measure(measure) for measure in measures],
+        [MeasureInfo.of(measure) for measure in measures],
         lower,
         n,
         confidence,

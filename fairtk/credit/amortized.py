@@ -153,10 +153,9 @@ def providers(
     owners = _owners(providers)
     if not len(owners.docnos):
         raise InputError(f"{where} (providers): no rows")
-    try:
-        measure = EE_R(browsing=browsing) @ cutoff
-    except ParameterError as error:  # without the name of the measure
-        raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
+    for name, value in (("browsing", browsing), ("cutoff", cutoff)):
+        EE_R.SUPPORTED_PARAMS[name].accept(value, name, where, {})  # errors name the function
+    measure = EE_R(browsing=browsing) @ cutoff
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
     if not len(labels.frame):
         raise InputError(f"{where} (qrels): no rows")

@@ -11,6 +11,7 @@ from .ee import EE_R as EE_R
 from .eu import EU as EU
 from .expectation import E as E
 from .explain import Explanation as Explanation
+from .info import MeasureInfo as MeasureInfo
 from .labeled_run import LabeledRun as LabeledRun
 from .ndcg_awrf import nDCG_AWRF as nDCG_AWRF
 from .ndcg_trec import nDCG_TREC as nDCG_TREC

@@ -231,6 +231,11 @@ class ExpectedExposure(FairMeasure):
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
+    @property
+    def has_sampling_bias(self) -> bool:
+        """Whether the plain estimate of sampled rankings is biased: not EE_R, which is a mean."""
+        return "estimator" in self.SUPPORTED_PARAMS and self["estimator"] == "plain"
+
     def sampling_bias(self, judged: LabeledRun) -> FloatArray:
         """Return the bias of the plain estimates of EE_D and EE_L of sampled rankings.
 
@@ -335,6 +340,8 @@ class ExpectedExposureDisparity(ExpectedExposure):
     NAME = "EE_D"
     PRETTY_NAME = "Expected exposure disparity"
     BETTER = "lower"
+    ABOUT = "how unevenly exposure is spread over the documents of a query, useful or not"
+    CAVEAT = "it does not show which documents deserve exposure"
     MISSING = 1.0
     PART = "disparity"
 
@@ -362,6 +369,8 @@ class ExpectedExposureRelevance(ExpectedExposure):
     NAME = "EE_R"
     PRETTY_NAME = "Expected exposure relevance"
     BETTER = "higher"
+    ABOUT = "how much of the exposure goes to useful documents"
+    CAVEAT = "it does not show whether equally useful documents get equal exposure"
     MISSING = 0.0
     PART = "relevance"
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
@@ -393,6 +402,8 @@ class ExpectedExposureLoss(ExpectedExposure):
     NAME = "EE_L"
     PRETTY_NAME = "Expected exposure loss"
     BETTER = "lower"
+    ABOUT = "how far exposure is from equal exposure for equally useful documents"
+    CAVEAT = "it does not show which documents get too little"
     MISSING = 1.0
     PART = "loss"
 
