@@ -19,7 +19,7 @@ from fairtk.display import Points, Table, draw_trade_off, new_figure, series_sty
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     parse_with,

@@ -20,7 +20,7 @@ from fairtk.display.figures import INK
 from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
 from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     measure_list,

@@ -12,7 +12,8 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import InputError, NotFoundError
 from fairtk.experiment.comparison import Margin
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.identity import environment
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     documents_per_query,
@@ -24,7 +25,6 @@ from fairtk.experiment.evaluate_runs import (
     refuse_without_labels,
     run_names,
 )
-from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results, compared_systems
 from fairtk.experiment.values import (
     NOTE_TYPES,

@@ -27,15 +27,15 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
+from fairtk.experiment.identity import Node, Tree, differences, environment
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     measure_list,
     parse_with,
     prepare_labels,
 )
-from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
-from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
