@@ -20,11 +20,10 @@ from fairtk_papers.fair_rag.figures import correlation
 from sizes import scale
 
 from fairtk import EU
-from fairtk.analysis.alpha_sweep import drawn_queries, price
+from fairtk.analysis.alpha_sweep import price
 from fairtk.credit import providers, query_gain
-from fairtk.credit.amortized import drawn_weights
 from fairtk.credit.readers import _fitted, _share
-from fairtk.statistics import curve_values, paired_test, percentile_interval
+from fairtk.statistics import bootstrap_counts, curve_values, paired_test, percentile_interval
 
 SIZES = (5, 10, 30, 100)
 INTERVALS = {
@@ -101,7 +100,7 @@ def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]
         """Return each statistic with the ends of its interval."""
         curves_of = curve_values(x, y, resamples=resamples, seed=seed)
         result = {name: (v.value, v.low, v.high) for name, v in curves_of.items()}
-        weight = drawn_queries(len(x), resamples, seed)
+        weight = bootstrap_counts(len(x), resamples, seed) / len(x)
         ratio = weight @ y[:, 0] / (weight @ y[:, 3])
         result["ratio of means"] = ratio[0], *percentile_interval(ratio[0], ratio[1:])[:2]
         # the same curve, with more noise and a larger x
@@ -137,7 +136,7 @@ def readers(runs: int, resamples: int) -> Iterator[tuple[str, str, int, float, f
                 value = rng.normal(0, math.sqrt(between), (n, 1)) + rng.normal(
                     0, math.sqrt(0.5), (n, 20)
                 )
-                weight = np.concatenate([np.ones((1, n)), drawn_weights(n, resamples, seed)])
+                weight = bootstrap_counts(n, resamples, seed)
                 share = _share(
                     weight, value.var(axis=1, ddof=1), value.mean(axis=1), np.ones(n, bool), 20
                 )

@@ -122,18 +122,21 @@ class MissingExtraError(FairtkError, ImportError):
 
 
 class MissingPluginError(InputError):
-    """A plugin of the project is not installed.
+    """A plugin is not installed.
 
     Args:
         what: the object that it defines, e.g. ``"the generator 'vllm'"``.
-        distribution: the plugin's distribution.
+        distribution: the distribution of a plugin of the project.
+        owner: the plugin or module, if it is not of the project.
+        remedy: what to do, if it is not of the project.
     """
 
-    def __init__(self, what: str, distribution: str) -> None:
-        super().__init__(
-            f"{what} is in the plugin {distribution}, which is not installed: run "
-            f"pip install ./plugins/{distribution} in a checkout of fairtk"
-        )
+    def __init__(
+        self, what: str, distribution: str = "", *, owner: str = "", remedy: str = ""
+    ) -> None:
+        owner = owner or f"the plugin {distribution}"
+        remedy = remedy or f"run pip install ./plugins/{distribution} in a checkout of fairtk"
+        super().__init__(f"{what} is in {owner}, which is not installed: {remedy}")
 
 
 class PluginError(FairtkError):

@@ -56,6 +56,8 @@ NEGATIVE_CREDIT = "negative credit"
 UNDEFINED_CREDIT = "undefined credit"
 NO_CITATIONS = "answers without citations"
 NO_LABELS = "without labels"
+STUDY_NOTE = "study note"
+STUDY_WARNING = "study warning"
 NOT_A_MEAN = "not a mean"
 NOT_BY_GROUP = "not by group"
 UNKNOWN_QUERIES = "unknown queries"
@@ -212,6 +214,9 @@ KINDS: dict[str, RemarkKind] = {
         "{stage}: answers cite numbers beyond the prompt, which are ignored ({count}, for "
         "{queries})",
     ),
+    # texts of a study: the first below its tables, the second among the warnings of its page
+    STUDY_NOTE: RemarkKind(None, "{detail}"),
+    STUDY_WARNING: RemarkKind(None, "{detail}"),
 }
 """The kinds of remarks by name; `register_kinds` adds those of plugins, ``"plugin:kind"``."""
 

@@ -116,6 +116,10 @@ def calls():
         "kl_divergence": (kl_divergence, {"p": shares, "q": shares}),
         "js_divergence": (js_divergence, {"p": shares, "q": shares}),
         "log_base": (log_base, {"base": 2}),
+        "bootstrap_counts": (
+            statistics.bootstrap_counts,
+            {"n": 3, "resamples": 20, "seed": 1},
+        ),
         "mean_intervals": (statistics.mean_intervals, {"values": [[0.1, 0.5, 0.7]]}),
         "percentile_interval": (
             partial(statistics.percentile_interval, 0.5, [0.1, 0.5, 0.7]),

@@ -19,7 +19,7 @@ from fairtk.display import Points, Table, draw_trade_off, new_figure, series_sty
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     parse_with,
@@ -35,12 +35,14 @@ from fairtk.measures import format_measure
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.base import value_bounds
 from fairtk.measures.expected_exposure import ExpectedExposure
+from fairtk.measures.info import MeasureInfo
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
-from fairtk.report.curves import area_under
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.statistics import mean_intervals, no_interval, percentile_interval
-from fairtk.report.tables import LIMITS, axis_text, count_text, signed
+from fairtk.report.tables import LIMITS, axis_text, count_text, reading, signed
+from fairtk.statistics.bootstrap import bootstrap_counts
+from fairtk.statistics.curves import area_under
+from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
@@ -67,7 +69,7 @@ class Frontier:
         equal: pairs of retrievers at equal y: ``level`` (of y), ``one``, ``other``, the best
             ``x_one`` and ``x_other`` at this level, ``difference`` (other - one) and its interval
             ``low`` to ``high``; NaN if the level is not reached.
-        measures: the two measures.
+        measures: the two measures, a `fairtk.measures.MeasureInfo` each, equal to its label.
         lower: for each measure, whether lower is better.
         n: the number of queries for which both measures are defined in all systems.
         confidence: the level of the intervals over queries.
@@ -79,7 +81,7 @@ class Frontier:
     areas: pd.DataFrame
     area_differences: pd.DataFrame
     equal: pd.DataFrame
-    measures: list[str]
+    measures: list[MeasureInfo]
     lower: list[bool]
     n: int
     confidence: float
@@ -165,9 +167,9 @@ class Frontier:
             hollow = part["dominated"].to_numpy()
             label = shorten(str(name), _NAME)
             every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
-        x_better, y_better = self._better
-        titles = map(axis_text, self.measures, self._better)
-        draw_trade_off(axes, every, *titles, better=(x_better, y_better))
+        x_measure, y_measure = self.measures
+        better = x_measure.better, y_measure.better
+        draw_trade_off(axes, every, *map(axis_text, self.measures), better=better)
         axes.set_title(
             f"{self.n} queries, {self.confidence:.0%} bands, hollow: dominated",
             fontsize=8, loc="left", pad=16,
@@ -177,10 +179,6 @@ class Frontier:
         if path is not None:
             write_figure(figure, Path(path))
         return figure
-
-    @property
-    def _better(self) -> list[str]:
-        return ["lower" if low else "higher" for low in self.lower]
 
     def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
         """Write one HTML file with the figure, the means and the comparisons.
@@ -215,7 +213,7 @@ class Frontier:
             caption=f"Means over queries with {confidence} bands (Student's t). Hollow points are "
             "dominated: another point is at least as good in both measures and better in one.",
             table=Table(["system", "alpha", x, y, "note"], means, "Means over queries."),
-            measures=dict(zip(self.measures, self._better, strict=True)),
+            readings={measure: reading(measure) for measure in self.measures},
             comparisons=Section(
                 "Comparison of retrievers" if retrievers > 1 else "Area under the curve",
                 (f"The area is the mean of {y} over {x}. Intervals ({confidence}) of areas and "
@@ -317,15 +315,6 @@ def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> 
     filled = np.where(np.isnan(every), worst, every)
     best = filled.min(axis=1) if lower[0] else filled.max(axis=1)
     return np.where(np.isinf(best), np.nan, best)
-
-
-def drawn_queries(n: int, resamples: int, seed: int) -> FloatArray:
-    """Return the share of each of n queries in each bootstrap sample; shape (resamples + 1, n).
-
-    The first row is the original queries.
-    """
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples)
-    return np.concatenate([np.ones((1, n)), drawn]) / n
 
 
 def _mean_intervals(
@@ -544,7 +533,7 @@ def _outcome(
     if not n:
         raise InputError("frontier: no query has values of both measures for all systems")
     values = {name: table[:, :, defined] for name, table in values.items()}
-    weights = drawn_queries(n, *drawn)
+    weights = bootstrap_counts(n, *drawn) / n
     lower = [getattr(m, "better", "higher") == "lower" for m in measures]
     means = {name: np.einsum("maq,rq->mra", table, weights) for name, table in values.items()}
     rows = []
@@ -576,7 +565,7 @@ def _outcome(
         ),
         pd.DataFrame(pairs, columns=PAIRS),
         equal,
-        [format_measure(measure) for measure in measures],
+        [MeasureInfo.of(measure) for measure in measures],
         lower,
         n,
         confidence,

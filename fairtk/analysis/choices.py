@@ -20,7 +20,7 @@ from fairtk.display.figures import INK
 from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
 from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     measure_list,
@@ -33,9 +33,10 @@ from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
+from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, count_text
+from fairtk.report.tables import LIMITS, count_text, reading
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
@@ -57,13 +58,18 @@ class Sensitivity:
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
         systems: the names of the systems.
-        better: for each measure, ``"higher"`` or ``"lower"``.
+        measures: what is known about each measure.
     """
 
     table: pd.DataFrame
     means: pd.DataFrame
     systems: list[str]
-    better: dict[str, str]
+    measures: dict[str, MeasureInfo]
+
+    @property
+    def better(self) -> dict[str, str]:
+        """The better direction of each measure, ``"higher"`` or ``"lower"``."""
+        return {text: info.better for text, info in self.measures.items()}
 
     @property
     def flips(self) -> pd.DataFrame:
@@ -186,7 +192,7 @@ class Sensitivity:
                 ["measure", "winner", "settings", "other winners", "lowest tau"], rows,
                 "Winner: the system with the best mean, which is no test.",
             ),
-            measures=self.better,
+            readings={text: reading(info) for text, info in self.measures.items()},
             comparisons=Section(
                 "Settings with another winner",
                 () if flips else ("The same system wins with all settings.",),
@@ -484,8 +490,8 @@ def sensitivity(
             relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]
             all_variants += relabeled
             means += _means(others, frames, relabeled)[0]
-    better = {text: getattr(m, "better", "higher") for text, m in complete.items()}
-    return _outcome(all_variants, means, better, list(frames))
+    infos = {text: MeasureInfo.of(measure) for text, measure in complete.items()}
+    return _outcome(all_variants, means, infos, list(frames))
 
 
 Means: TypeAlias = list[tuple[list[float], int, str]]
@@ -529,7 +535,10 @@ def _means(
 
 
 def _outcome(
-    all_variants: Sequence[Variant], means: Means, better: dict[str, str], systems: list[str]
+    all_variants: Sequence[Variant],
+    means: Means,
+    infos: dict[str, MeasureInfo],
+    systems: list[str],
 ) -> Sensitivity:
     rows, long = [], []
     base = {
@@ -540,7 +549,7 @@ def _outcome(
     for variant, (values, defined, note) in zip(all_variants, means, strict=True):
         text = variant.measure[0]
         first = np.array(base[text])
-        lower = better[text] == "lower"
+        lower = infos[text].better == "lower"
         _, _, first_winner = compared(first, first, lower)
         tau, discordant_pairs, winner = compared(first, np.array(values), lower)
         defined_all = not np.isnan(values).any()
@@ -553,8 +562,8 @@ def _outcome(
             for name, value in zip(systems, values, strict=True)
         ]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    rank = {text: i for i, text in enumerate(better)}
+    rank = {text: i for i, text in enumerate(infos)}
     table = table.sort_values("measure", key=lambda m: m.map(rank), kind="stable")
     columns = ["measure", "choice", "setting", "system", "mean"]
     long_means = pd.DataFrame(long, columns=columns)
-    return Sensitivity(table.reset_index(drop=True), long_means, systems, better)
+    return Sensitivity(table.reset_index(drop=True), long_means, systems, infos)

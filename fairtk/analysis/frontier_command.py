@@ -70,7 +70,7 @@ def command(
 
 
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
-    from fairtk.experiment.evaluate_runs import unique_names
+    from fairtk.experiment.inputs import unique_names
     from fairtk.io import read_run
 
     names = unique_names(list(runs))

@@ -16,7 +16,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display.tables import frame_html
 from fairtk.errors import ParameterError
-from fairtk.experiment.evaluate_runs import measure_list
+from fairtk.experiment.inputs import measure_list
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
 from fairtk.frames.accepted import accepts_dataframes

@@ -82,7 +82,7 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --page page.html
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import compare
-    from fairtk.experiment.evaluation_tables import (
+    from fairtk.report.evaluation_tables import (
         comparison_table,
         plan_table,
         significant_text,

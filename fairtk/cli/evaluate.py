@@ -71,8 +71,8 @@ def command(
       fairtk evaluate qrels.txt fair.run bm25.run -m EE_D@5 -m EE_R@5 --page page.html
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.compare_runs import evaluate, evaluate_runs
-    from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
     from fairtk.remarks import emit
+    from fairtk.report.evaluation_tables import means_table, means_text, queries_text
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())

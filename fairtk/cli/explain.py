@@ -60,7 +60,7 @@ def command(
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
       fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.evaluate_runs import (
+    from fairtk.experiment.inputs import (
         GivenGroups,
         complete_measure,
         parse_with,

@@ -56,9 +56,9 @@ def command(
     """  # noqa: D301 - click reads the backslash
     import pandas as pd
 
-    from fairtk.experiment.evaluate_runs import GivenGroups
-    from fairtk.experiment.group_levels import level_table, summary_table
+    from fairtk.experiment.inputs import GivenGroups
     from fairtk.io import read_qrels, read_run
+    from fairtk.report.group_tables import level_table, summary_table
 
     text = ""
     if run is None and cutoff is not None:

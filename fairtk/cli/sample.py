@@ -54,7 +54,7 @@ def command(
       fairtk sample dense.run -o fair.run.gz --target-disparity 0.5 -k 5
       fairtk sample dense.run -o fair.run --max-relevance-loss 0.05 --qrels qrels.txt -k 5
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.evaluate_runs import prepare_labels
+    from fairtk.experiment.inputs import prepare_labels
     from fairtk.io import read_run, write_run
     from fairtk.transformers import FairSampler
 

@@ -29,7 +29,8 @@ from fairtk.groups.distances import attention_matrix
 from fairtk.io import read_qrels, read_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
-from fairtk.report.statistics import TOO_FEW, mean_intervals, no_interval
+from fairtk.statistics.bootstrap import bootstrap_counts
+from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
@@ -152,10 +153,9 @@ def providers(
     owners = _owners(providers)
     if not len(owners.docnos):
         raise InputError(f"{where} (providers): no rows")
-    try:
-        measure = EE_R(browsing=browsing) @ cutoff
-    except ParameterError as error:  # without the name of the measure
-        raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
+    for name, value in (("browsing", browsing), ("cutoff", cutoff)):
+        EE_R.SUPPORTED_PARAMS[name].accept(value, name, where, {})  # errors name the function
+    measure = EE_R(browsing=browsing) @ cutoff
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
     if not len(labels.frame):
         raise InputError(f"{where} (qrels): no rows")
@@ -278,7 +278,7 @@ def _summary(
         wide = expansion(n_queries, confidence)
         parts: list[FloatArray] = []
         for times in np.array_split(
-            drawn_weights(n_queries, resamples, seed),
+            bootstrap_counts(n_queries, resamples, seed)[1:],
             max(1, resamples * max(n, n_queries) // _BLOCK),
         ):
             drawn, drawn_merit = (_shares((times * weight) @ part) for part in (amount, merit))
@@ -449,17 +449,11 @@ def query_gain(
         }
     )
     rounding = _ROUNDING * np.abs(np.stack(both)[:, defined]).max()
-    times = drawn_weights(len(defined), resamples, seed)
+    times = bootstrap_counts(len(defined), resamples, seed)[1:]
     with np.errstate(invalid="ignore"):
         errors = (times * gain) @ of_group / (times @ of_group) - gains
     comparison = _compared(gains, errors, size, float(gain.mean()), rounding, 2 * width, confidence)
     return QueryGain(table, comparison, undefined)
-
-
-def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:
-    """Return the counts of n queries in bootstrap samples of size n; shape (resamples, n)."""
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
-    return np.asarray(drawn, dtype=np.float64)
 
 
 def _compared(

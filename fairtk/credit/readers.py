@@ -14,7 +14,6 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.credit.amortized import drawn_weights
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import DataWarning, InputError, ParameterError, such, warn
@@ -34,7 +33,8 @@ from fairtk.frames import (
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
 from fairtk.measures.expectation import values_of_samples
-from fairtk.report.statistics import (
+from fairtk.statistics.bootstrap import bootstrap_counts
+from fairtk.statistics.intervals import (
     EQUAL_VALUES,
     TOO_FEW,
     mean_intervals,
@@ -404,9 +404,7 @@ def order_audit(
         query, value = _per_ranking(measure, labels, out, where)
         variance, center, defined = _spread(query, value, len(labels.qids))
         index = labels.queries.find(after.queries)
-        weight = np.concatenate(
-            [np.ones((1, len(index))), drawn_weights(len(index), resamples, seed)]
-        )
+        weight = bootstrap_counts(len(index), resamples, seed)
         share = _share(weight, variance[index], center[index], defined[index], n)
         low, high, note = percentile_interval(share[0], share[1:], confidence)
         rows.append(("utility share", share[0], low, high, int(defined[index].sum()), note))

@@ -350,3 +350,9 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
+
+
+def as_texts(frame: Any, caption: str = "") -> Table:
+    """Return a frame as a table of texts."""
+    rows = [list(row) for row in frame.itertuples(index=False)]
+    return format_rows(list(frame.columns), rows, caption)

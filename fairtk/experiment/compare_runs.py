@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike, fspath
 from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from fairtk import checks
-from fairtk.display.tables import html_text
 from fairtk.errors import InputError, NotFoundError
 from fairtk.experiment.comparison import Margin
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.identity import environment
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     documents_per_query,
@@ -25,16 +25,13 @@ from fairtk.experiment.evaluate_runs import (
     refuse_without_labels,
     run_names,
 )
-from fairtk.experiment.evaluation_tables import comparison_table, significant_text, table_text
-from fairtk.experiment.identity import environment
-from fairtk.experiment.results import Results
+from fairtk.experiment.results import Results, compared_systems
 from fairtk.experiment.values import (
     NOTE_TYPES,
     NOTES,
     SystemScores,
     Values,
     aggregates,
-    directions,
     measures_by_label,
     some_columns,
     values_of_systems,
@@ -48,7 +45,8 @@ from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.evaluator import Evaluator
 from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
-from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
+from fairtk.statistics.corrections import CORRECTIONS, Correction
+from fairtk.statistics.tests import TESTS, Test
 
 Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
@@ -90,17 +88,17 @@ def evaluate(
         InputError: a file, frame or measure is invalid.
     """
     files, data = run_names(runs)
-    arguments = _evaluate_all(
+    results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         target=target,
     )  # fmt: skip
-    emit(arguments["values"].remarks)
-    return Results(**arguments)
+    emit(results.remarks)
+    return results
 
 
 def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
     """Return the results of `evaluate` without rankings, to use less memory."""
-    return Results(**_evaluate_all(qrels, *run_names(runs), measures, None, **options))
+    return _evaluate_all(qrels, *run_names(runs), measures, None, **options)
 
 
 def _evaluate_all(
@@ -115,8 +113,8 @@ def _evaluate_all(
     order: str = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
-) -> dict[str, Any]:
-    """Return the arguments of `Results`, and add the runs to `checked` by name.
+) -> Results:
+    """Return the results, and add the runs to `checked` by name.
 
     `files` has the file of each run by name (``""`` for a frame); `checked` is `None` if the runs
     are not needed later. For all other arguments see `evaluate`.
@@ -175,22 +173,22 @@ def _evaluate_all(
         run = checked[system]
         return some_columns(run.frame if codes else run.with_text_ids(), columns)
 
-    return {
-        "rows": rows,
-        "values": replace(values, remarks=tuple(remarks)),
-        "measures": by_label,
-        "directions": directions(by_label),
-        "qrels": labels,
-        "notes": lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
-        "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
-        "config": {
+    return Results.of(
+        replace(values, remarks=tuple(remarks)),
+        by_label,
+        {
             "systems": {name: file or "a frame" for name, file in files.items()},
             "queries": len(labels.qids),
         },
-        "environment": {} if checked is None else environment(),
-    }
+        rows=rows,
+        labels=labels,
+        stage_notes=lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
+        failures=pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
+        environment={} if checked is None else environment(),
+    )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison(Results):
     """The results of runs, compared with a baseline.
 
@@ -203,38 +201,29 @@ class Comparison(Results):
             belong). Comparisons are NaN for the baseline, and if there is no test (with a
             warning). With `margin` and `levels`, see the columns of `Results.compare`.
         evaluation: the results over all queries.
-        baseline: the name of the baseline.
-        settings: the test and its settings.
+        settings: the test and its settings; ``is_named`` is whether the baseline was given.
     """
 
-    baseline: str
+    table: pd.DataFrame
+    evaluation: Results
+    settings: Mapping[str, Any]
 
-    def __init__(
-        self,
-        arguments: Mapping[str, Any],
-        evaluation: Results,
-        named: bool,
-        settings: dict[str, Any],
-    ) -> None:
-        super().__init__(**arguments)
-        self.evaluation = evaluation
-        self.settings = settings | {"margin": self._margins(settings["margin"])}
-        self._named, self._drawing = named, {name: settings[name] for name in _DRAWING}
-        self._correction = settings["correction"]
-        table = self._compared(self.baseline).table(
-            self._drawing,
-            self._correction,
-            self.settings["margin"],
-            self._variances if settings["levels"] else None,
-        )
-        self.table = table.drop(columns="undefined").rename(columns={"system": "run"})
-        self.sampling_bias()  # cached for printing
+    @property
+    def paper_settings(self) -> Mapping[str, Any]:
+        """The settings of this comparison."""
+        baseline = self.baseline if self.settings["is_named"] else None
+        names = (*_DRAWING, "correction")
+        return {"baseline": baseline, **{name: self.settings[name] for name in names}}
 
     def __repr__(self) -> str:
-        return table_text(comparison_table(self, 4), significant_text(self))
+        from fairtk.report.evaluation_tables import comparison_text
+
+        return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        return html_text(comparison_table(self, 4))
+        from fairtk.report.evaluation_tables import comparison_html
+
+        return comparison_html(self)
 
     def queries_needed(
         self,
@@ -316,34 +305,36 @@ def compare(
     files, data = run_names(runs)
     system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
-    arguments = _evaluate_all(qrels, files, data, measures, checked, **options)
+    evaluation = _evaluate_all(qrels, files, data, measures, checked, **options)
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
     if queries == "common":  # missing queries do not count
-        values = arguments["values"]
-        counted = tuple(remark for remark in values.remarks if remark.kind != MISSING)
-        arguments["values"] = replace(values, remarks=counted)
-    emit(arguments["values"].remarks)
-    evaluation = Results(**arguments)
-    arguments |= {"baseline": system}
+        counted = tuple(remark for remark in evaluation.remarks if remark.kind != MISSING)
+        evaluation = replace(evaluation, remarks=counted)
+    emit(evaluation.remarks)
+    results = replace(evaluation, baseline=system)
     if queries == "common":
-        values = _on_common(arguments["values"], arguments["measures"], checked.values())
+        values = _on_common(evaluation.values, evaluation.objects, checked.values())
         n = values.per_query[QID].nunique()
-        arguments |= {"values": values, "config": arguments["config"] | {"queries": n}}
+        results = replace(results, values=values, config={**results.config, "queries": n})
+    settings: dict[str, Any] = {
+        "test": test,
+        "confidence": confidence,
+        "resamples": resamples,
+        "seed": seed,
+        "correction": correction,
+        "queries": queries,
+        "margin": results.checked_margins(margin),
+        "levels": levels,
+        "is_named": baseline is not None,
+    }
+    drawing = {name: settings[name] for name in _DRAWING}
+    table = compared_systems(results, system, drawing, correction, settings["margin"], levels)
     return Comparison(
-        arguments,
-        evaluation,
-        baseline is not None,
-        {
-            "test": test,
-            "confidence": confidence,
-            "resamples": resamples,
-            "seed": seed,
-            "correction": correction,
-            "queries": queries,
-            "margin": margin,
-            "levels": levels,
-        },
+        **{one.name: getattr(results, one.name) for one in fields(results)},
+        table=table.drop(columns=["undefined", "failed"]).rename(columns={"system": "run"}),
+        evaluation=evaluation,
+        settings=settings,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ParameterError, UndefinedWarning, warn
+from fairtk.errors import ParameterError
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
@@ -28,19 +27,22 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.measures import LabeledRun
-from fairtk.report.curves import queries_needed, two_level_mean
-from fairtk.report.statistics import (
-    PSEUDOMEDIAN,
-    PairedTest,
-    correct_p_values,
-    equivalence_test,
-    non_inferiority_test,
-    paired_test,
-)
-from fairtk.report.tables import compares_queries
+from fairtk.measures.info import MeasureInfo
+from fairtk.statistics.corrections import correct_p_values
+from fairtk.statistics.levels import two_level_mean
+from fairtk.statistics.margins import equivalence_test, non_inferiority_test
+from fairtk.statistics.power import queries_needed
+from fairtk.statistics.tests import PSEUDOMEDIAN, PairedTest, paired_test
 
 Margin = float | Mapping[str, float] | None
 _TESTED = ("difference", "low", "high")
+
+OnUntested = Callable[[str], object]
+"""A function that is called with the text on a test or an interval that is undefined."""
+
+
+def ignore(text: str) -> None:
+    """Do nothing."""
 
 
 Variances = Callable[..., FloatArray]
@@ -97,10 +99,9 @@ def sampling_variances(
     return variances
 
 
-def _testable(measure: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of the queries for which a measure can be tested."""
-    defined = ~np.isnan(table.to_numpy()).any(axis=0)
-    return table.loc[:, defined & (not compares_queries(measure))]
+def _untested_text(system: str, other: str, measure: str, test: PairedTest) -> str:
+    what = "test" if math.isnan(test.p) else "interval"
+    return f"{measure}: the {what} of {system} and {other} is undefined: {test.note}"
 
 
 class SystemComparison:
@@ -110,7 +111,7 @@ class SystemComparison:
         per_query: ``system``, ``qid``, ``measure``, ``value``.
         systems: the systems in the order of rows.
         baseline: the system that others are compared with.
-        better: returns ``"higher"`` or ``"lower"`` for a measure.
+        measures: the measures.
         means: systems by measures, for measures without values by query.
     """
 
@@ -119,7 +120,7 @@ class SystemComparison:
         per_query: pd.DataFrame,
         systems: list[str],
         baseline: str,
-        better: Callable[[str], str],
+        measures: Sequence[MeasureInfo],
         means: pd.DataFrame,
     ) -> None:
         # by measure: a row per system, a column per query
@@ -127,8 +128,17 @@ class SystemComparison:
             str(measure): part.pivot(index="system", columns=QID, values="value").loc[systems]
             for measure, part in per_query.groupby("measure", sort=False)
         }
-        self.systems, self.baseline = systems, baseline
-        self.better, self.means = better, means
+        self.systems, self.baseline, self.means = systems, baseline, means
+        self.measures = {info.label: info for info in measures}
+
+    def _compares_queries(self, measure: str) -> bool:
+        return self.measures[measure].compares_queries
+
+    def _testable(self, measure: str) -> pd.DataFrame:
+        """Return the columns of the queries for which a measure can be tested."""
+        table = self.tables[measure]
+        defined = ~np.isnan(table.to_numpy()).any(axis=0)
+        return table.loc[:, defined & (not self._compares_queries(measure))]
 
     def table(
         self,
@@ -136,17 +146,20 @@ class SystemComparison:
         correction: str | None,
         margin: Margin = None,
         variances: Variances | None = None,
+        on_untested: OnUntested = ignore,
     ) -> pd.DataFrame:
         """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
 
         `drawing` has the options of `fairtk.statistics.paired_test`. With `variances`, the errors
-        over samples and over queries are separate columns.
+        over samples and over queries are separate columns. `on_untested` is called with a text for
+        each undefined test or interval.
         """
         rows = []
         margins = margin if isinstance(margin, Mapping) else dict.fromkeys(self.tables, margin)
         for measure, table in self.tables.items():
-            defined = _testable(measure, table)
-            for record in self._tested(measure, table.to_numpy(), correction, drawing):
+            defined = self._testable(measure)
+            tested = self._tested(measure, table.to_numpy(), correction, drawing, on_untested)
+            for record in tested:
                 system = record["system"]
                 record["undefined"] = int(np.isnan(table.to_numpy()).any(axis=0).sum())
                 if margin is not None:
@@ -164,6 +177,7 @@ class SystemComparison:
         drawing: Mapping[str, Any],
         correction: str | None,
         significance: float,
+        on_untested: OnUntested = ignore,
     ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
         """Return the significant differences between pairs of systems.
 
@@ -175,19 +189,20 @@ class SystemComparison:
         result = []
         counts = dict.fromkeys(self.tables, 0)
         for measure, table in self.tables.items():
-            if compares_queries(measure):
+            if self._compares_queries(measure):
                 continue
             values = table.to_numpy()
             values = values[:, ~np.isnan(values).any(axis=0)]
             tests = [paired_test(values[i], values[j], **drawing) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # equal systems need no warning
-                    self._warn_untested(self.systems[i], self.systems[j], measure, test)
+                    pair = self.systems[i], self.systems[j]
+                    on_untested(_untested_text(*pair, measure, test))
             counts[measure] = sum(not math.isnan(test.p) for test in tests)
             corrected = correct_p_values([test.p for test in tests], correction)
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
                 if p < significance:
-                    higher = (test.estimate > 0) == (self.better(measure) == "higher")
+                    higher = (test.estimate > 0) == (self.measures[measure].better == "higher")
                     result.append((measure, i, j) if higher else (measure, j, i))
         return result, counts
 
@@ -197,18 +212,19 @@ class SystemComparison:
         values: FloatArray,
         correction: str | None,
         drawing: Mapping[str, Any],
+        on_untested: OnUntested,
     ) -> list[dict[str, Any]]:
         """Return the paired tests of a measure, a record per system, without undefined queries."""
-        if compares_queries(measure):
-            warn(
+        compares_queries = self._compares_queries(measure)
+        if compares_queries:
+            on_untested(
                 f"{measure} cannot be tested over queries, because it compares groups of queries; "
-                "use fairtk.credit.query_gain, which resamples queries",
-                UndefinedWarning,
+                "use fairtk.credit.query_gain, which resamples queries"
             )
         values = values[:, ~np.isnan(values).any(axis=0)]
         n, baseline = values.shape[1], self.systems.index(self.baseline)
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
-        if compares_queries(measure):  # `values` are those of the inner measure
+        if compares_queries:  # `values` are those of the inner measure
             means, values = self.means.loc[self.systems, measure].to_numpy(), values[:, :0]
         tested: tuple[str, ...] = (*_TESTED, "p", "effect")
         if drawing["test"] == "wilcoxon":  # interval and p-value are those of the estimate
@@ -221,21 +237,13 @@ class SystemComparison:
             if index != baseline:
                 result = paired_test(values[index], values[baseline], **drawing)
                 record |= {name: getattr(result, name) for name in tested}
-                if result.note and not compares_queries(measure):
-                    self._warn_untested(system, self.baseline, measure, result)
+                if result.note and not compares_queries:
+                    on_untested(_untested_text(system, self.baseline, measure, result))
             records.append(record)
         corrected = correct_p_values([record["p"] for record in records], correction)
         for record, p in zip(records, corrected, strict=True):
             record["p_corrected"] = float(p)
         return records
-
-    def _warn_untested(self, system: str, other: str, measure: str, test: PairedTest) -> None:
-        what = "test" if math.isnan(test.p) else "interval"
-        warnings.warn(
-            f"{measure}: the {what} of {system} and {other} is undefined: {test.note}",
-            UndefinedWarning,
-            stacklevel=4,
-        )
 
     def _margin_tests(
         self, measure: str, table: pd.DataFrame, system: str, margin: float | None
@@ -243,7 +251,7 @@ class SystemComparison:
         if margin is None:
             return {"p_not_worse": math.nan, "p_equivalent": math.nan}
         x, y = table.loc[system].to_numpy(), table.loc[self.baseline].to_numpy()
-        better = self.better(measure)
+        better = self.measures[measure].better
         return {
             "p_not_worse": non_inferiority_test(x, y, margin, better=better).p,
             "p_equivalent": equivalence_test(x, y, margin).p,
@@ -287,8 +295,8 @@ class SystemComparison:
         """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
         n_samples = checks.listed("n_samples", n_samples)
-        for measure, table in self.tables.items():
-            defined = _testable(measure, table)
+        for measure in self.tables:
+            defined = self._testable(measure)
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
                     continue

@@ -16,7 +16,8 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.findings import Diagnosis, Finding
+from fairtk.experiment.inputs import (
     GivenGroups,
     common_metadata,
     complete_measure,
@@ -25,7 +26,6 @@ from fairtk.experiment.evaluate_runs import (
     parse_with,
     read_groups,
 )
-from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
 from fairtk.frames.columns import from_ir_measures

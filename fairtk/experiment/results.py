@@ -1,140 +1,154 @@
-"""Results of experiments: values, tables, tests and figures."""
+"""Results of experiments: values, rankings, answers and comparisons.
+
+Tables, pages, figures and files of results are functions of `fairtk.report`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import textwrap
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.display import MarkedText, Table, format_rows, latex_text, markdown_text, rounded_text
-from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import (
     ColumnError,
     InputError,
+    MissingPluginError,
     NotFoundError,
     ParameterError,
     UndefinedWarning,
+    warn,
 )
-from fairtk.experiment import formats, saved
 from fairtk.experiment.comparison import (
     Margin,
+    OnUntested,
     SystemComparison,
     Variances,
     sampling_variances,
 )
-from fairtk.experiment.values import (
-    SystemRows,
-    Values,
-    columns_read,
-    spreads,
-    values_of_samples,
+from fairtk.experiment.values import SystemRows, Values, columns_read, values_of_samples
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    EXPOSURE,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    Qrels,
 )
-from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE, Qrels
+from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.measures import LabeledRun, format_measure, parse
-from fairtk.measures.parsing import digests_of
+from fairtk.measures.info import MeasureInfo
+from fairtk.measures.parsing import digests_of, known_names, name_and_params
 from fairtk.plugins.references import cite_results
-from fairtk.remarks import shown_texts
-from fairtk.report import write_report
-from fairtk.report.curves import plot_trade_off
-from fairtk.report.statistics import CORRECTIONS, TESTS
-from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
+from fairtk.remarks import Remark
 
 Place: TypeAlias = str | PathLike[str]
 
-
-def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
-    """Return a frame as a table of texts."""
-    rows = [list(row) for row in frame.itertuples(index=False)]
-    return format_rows(list(frame.columns), rows, caption)
+_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
 
 
-def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
-    """Return remarks on undefined and failed queries for the caption of means."""
-    remarks = []
-    for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
-        numbers = ", ".join(
-            f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
-        )
-        if len(part) == len(systems) and part["undefined"].nunique() == 1:
-            numbers = str(part["undefined"].iloc[0])
-        remarks.append(f"Queries excluded because {measure} is undefined: {numbers}.")
-    if failed:
-        remarks.append(
-            "Failed queries get the worst value of each measure; with a save_dir, the next run "
-            "retries them."
-        )
-    return remarks
+def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers in a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
+    keys = [c for c in (QID, SAMPLE) if c in frame.columns]
+    return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
 
 
+def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the credit in a system's rows: its columns of a frame C."""
+    return frame[[c for c in _IN_CREDIT if c in frame.columns]].reset_index(drop=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Results:
     """The results of `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare`.
 
-    Methods accept measures or their labels, e.g. ``"AWRF(groups='gender')@10"``.
+    Methods accept measures or their labels, e.g. ``"AWRF(groups='gender')@10"``. Results are not
+    changed after they are made; `dataclasses.replace` makes others.
 
     A failed query has no rows and gets the worst value of each measure. A query with an undefined
     value (NaN) is excluded from means and tests. Tables report the numbers of both.
 
+    Saved results that are loaded answer like the original. `per_sample`, `sampling_bias`,
+    `queries_needed`, and `compare` with levels need the measures themselves, so their plugins must
+    be installed, and their groups and targets registered.
+
     Attributes:
-        systems: the names of the systems.
-        measures: the labels of the measures, e.g. ``"E(nDCG@5)"``, for `fairtk.measures.parse`.
-        per_query: ``system``, ``qid``, ``measure``, ``value``, for all queries with labels.
-        undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values; the reason is
-            NaN if unknown.
+        values: the values of all systems.
+        measures: the measures, a `fairtk.measures.MeasureInfo` each, which is equal to the label,
+            e.g. ``"E(nDCG@5)"``.
+        rows: a function that returns the rows of a system.
+        stage_notes: a function that returns the notes on a system; see `notes`.
+        labels: the labels; `None` without measures. `qrels` is a frame of them.
         failures: ``system``, ``qid``, ``error`` of failed queries.
-        baseline: the system that `compare` compares with; `None` if no baseline was given.
-        remarks: what a reader of the values must know.
         config: the settings of the experiment, as JSON values; ``digests`` identifies the content
             of groups and targets.
         environment: the versions of packages, as JSON values.
+        remarks: what a reader of the values must know.
+        baseline: the system that `compare` compares with; `None` if no baseline was given.
         credits: frames of credit by system, if the rankings have none; see `credit`.
+        objects: the measures by label, if known; otherwise they are parsed.
     """
 
-    def __init__(
-        self,
-        rows: SystemRows,
-        values: Values,
-        measures: Mapping[str, Any],
-        directions: Mapping[str, str],
-        qrels: Qrels | pd.DataFrame | None,
-        notes: Callable[[str], pd.DataFrame],
-        failures: pd.DataFrame,
-        config: Mapping[str, Any],
-        environment: Mapping[str, Any],
-        baseline: str | None = None,
-        credits: Mapping[str, pd.DataFrame] | None = None,
-    ) -> None:
-        self.systems: list[str] = [str(name) for name in values.means.index]
-        self.measures: list[str] = list(measures)
-        self.per_query = values.per_query
-        self.undefined = values.undefined.reset_index(drop=True)
-        self.failures = failures
-        self.remarks = values.remarks
-        self.baseline = baseline
-        self.config = dict(config)
-        held = digests_of(m for m in measures.values() if not isinstance(m, str))
-        if held:
-            self.config |= {"digests": held}
-        self.environment = dict(environment)
-        self.credits = dict(credits or {})
-        self._rows = rows
-        self._notes = notes
-        self._means = values.means
-        # measures of saved results are texts, whose groups may not be registered
-        self._measures, self._directions, self._qrels = measures, directions, qrels
-        self._named = baseline is not None
-        self._drawing: Mapping[str, Any] = {"test": "t"}
-        self._correction = "holm"
+    values: Values
+    measures: list[MeasureInfo]
+    rows: SystemRows
+    stage_notes: Callable[[str], pd.DataFrame]
+    labels: Qrels | pd.DataFrame | None
+    failures: pd.DataFrame
+    config: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    remarks: tuple[Remark, ...] = ()
+    baseline: str | None = None
+    credits: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    objects: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, values: Values, measures: Mapping[str, Any], config: Mapping[str, Any], **fields: Any
+    ) -> Self:
+        """Return the results of measures.
+
+        Args:
+            values: the values, whose remarks are those of the results.
+            measures: the measures by label.
+            config: the settings, to which the digests of groups and targets are added.
+            fields: other attributes.
+        """
+        digests = digests_of(measures.values())
+        return cls(
+            values=values,
+            measures=[MeasureInfo.of(measure) for measure in measures.values()],
+            objects=measures,
+            config={**config, **({"digests": digests} if digests else {})},
+            remarks=values.remarks,
+            **fields,
+        )
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of the systems."""
+        return [str(name) for name in self.values.means.index]
+
+    @property
+    def per_query(self) -> pd.DataFrame:
+        """``system``, ``qid``, ``measure``, ``value``, for all queries with labels."""
+        return self.values.per_query
+
+    @property
+    def undefined(self) -> pd.DataFrame:
+        """``system``, ``qid``, ``measure``, ``reason`` of undefined values, NaN if unknown."""
+        return self.values.undefined.reset_index(drop=True)
 
     @property
     def means(self) -> pd.DataFrame:
@@ -143,7 +157,7 @@ class Results:
         Means are over the defined values of all queries with labels; failed queries get the worst
         value.
         """
-        table = self._means.copy()
+        table = self.values.means.copy()
         if len(self.failures):
             table["failed"] = self._failed.reindex(table.index, fill_value=0)
         return table
@@ -158,7 +172,8 @@ class Results:
         groups = self.per_query.groupby(["system", "measure"], sort=False)["value"]
         table = groups.agg(n="count", queries="size").reset_index()
         means = [
-            self._means.loc[s, m] for s, m in zip(table["system"], table["measure"], strict=True)
+            self.values.means.loc[s, m]
+            for s, m in zip(table["system"], table["measure"], strict=True)
         ]
         table.insert(2, "mean", pd.Series(means, dtype=float))
         table["undefined"] = table.pop("queries") - table["n"]
@@ -175,16 +190,21 @@ class Results:
 
         For ``E(m)``, the value is that of ``m``; for EU, the utility of the answer. Measures of
         exposure have no values by sample. The table is computed on first access.
+
+        Raises:
+            MissingPluginError: the plugin of a measure is not installed.
+            NotFoundError: groups or a target of loaded results are not registered.
         """
         columns = ["system", QID, SAMPLE, "measure", "value"]
-        measures, qrels = self._parsed(), self.qrels
+        qrels = self.qrels
         if qrels is None:
             return pd.DataFrame(columns=columns)
+        measures = self._all_measures
         read = columns_read(measures.values())
         parts = [
             part
             for system in self.systems
-            for part in values_of_samples(system, self._rows(system, read), measures, qrels)
+            for part in values_of_samples(system, self.rows(system, read), measures, qrels)
             if len(part)
         ]
         table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -193,7 +213,7 @@ class Results:
     @cached_property
     def qrels(self) -> pd.DataFrame | None:
         """The labels; `None` without measures."""
-        return self._qrels.with_text_ids() if isinstance(self._qrels, Qrels) else self._qrels
+        return self.labels.with_text_ids() if isinstance(self.labels, Qrels) else self.labels
 
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, in the order of the topics.
@@ -202,7 +222,7 @@ class Results:
             NotFoundError: the system is unknown.
         """
         self._check(name)
-        return self._rows(name)
+        return self.rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
         """Return the answers of a system: ``qid``, ``sample`` if sampled, ``qanswer``.
@@ -212,13 +232,13 @@ class Results:
             ColumnError: the system has no answers.
         """
         self._check(name)
-        frame = self._rows(name, [QID, SAMPLE, QANSWER])
+        frame = self.rows(name, [QID, SAMPLE, QANSWER])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "
                 "its pipeline, e.g. >> fairtk.FlanT5()"
             )
-        return saved.answers_in(frame)
+        return answers_in(frame)
 
     def credit(self, name: str) -> pd.DataFrame:
         """Return the credit of the documents of a system.
@@ -233,7 +253,7 @@ class Results:
         self._check(name)
         if name in self.credits:
             return self.credits[name].copy()
-        frame = saved.credit_in(self._rows(name))
+        frame = credit_in(self.rows(name))
         if CREDIT not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no credit (missing column {CREDIT!r}); add a stage for it to "
@@ -254,36 +274,74 @@ class Results:
             NotFoundError: the system is unknown.
         """
         self._check(name)
-        return self._notes(name)
+        return self.stage_notes(name)
 
     def better(self, measure: str) -> str:
         """Return the better direction of a measure, ``"higher"`` or ``"lower"``."""
-        return self._directions[self._label(measure)]
+        return self.info(measure).better
 
-    def _label(self, measure: Any, kind: str = "measure") -> str:
-        """Return the label of a measure.
+    def info(self, measure: Any, kind: str = "measure") -> MeasureInfo:
+        """Return what is known about a measure.
 
-        ``AWRF@10`` matches an AWRF@10 with any groups and target, if there is only one.
+        Args:
+            measure: a measure or its label. ``AWRF@10`` matches an AWRF@10 with any groups and
+                target, if there is only one.
+            kind: the kind of object, for the error.
+
+        Raises:
+            NotFoundError: the results have no such measure, or several.
         """
-        text = str(measure).strip()
-        if text in self.measures:
-            return text
+        label = str(measure).strip()
         with contextlib.suppress(InputError):
-            parsed = parse(measure)
-            matches = [
-                label
-                for label, other in self._measures.items()
-                if type(other) is type(parsed) and parsed.params.items() <= other.params.items()
-            ]
-            text = format_measure(parsed)
-            if text in self.measures or len(matches) == 1:
-                return text if text in self.measures else matches[0]
+            if label not in self.measures:
+                # groups may not be registered, and plugins not installed
+                name, params = name_and_params(label)
+                with contextlib.suppress(InputError):
+                    parsed = parse(measure)
+                    label, name, params = format_measure(parsed), parsed.NAME, parsed.params
+            same = [info for info in self.measures if info == label]
+            matches = same or [info for info in self.measures if info.matches(name, params)]
+            if len(matches) == 1:
+                return matches[0]
         raise NotFoundError(kind, str(measure), self.measures)
 
-    def _margins(self, margin: Margin) -> Margin:
+    def measure(self, label: str) -> Any:
+        """Return a measure as an object.
+
+        Raises:
+            MissingPluginError: the plugin that defines it, or a part of it, is not installed.
+            NotFoundError: its groups or target are not registered.
+            ParameterError: other groups or another target of this name are registered.
+        """
+        info = self.info(label)
+        if info in self.objects:
+            return self.objects[info]
+        for one in _missing(info):
+            needed_for = "values by sample, sampling bias and errors by level"
+            raise MissingPluginError(
+                f"the measure {one}", owner=one.owner, remedy=f"install it for {needed_for}"
+            )
+        measure = parse(info.label)
+        saved = self.config.get("digests", {})
+        for part, digests in digests_of([measure]).items():
+            for name, digest in digests.items():
+                if digest != saved.get(part, {}).get(name):
+                    raise ParameterError(
+                        f"{part}: these results were measured with another {name} of this name; "
+                        f"register it with fairtk.register_{name}"
+                    )
+        return measure
+
+    @cached_property
+    def _all_measures(self) -> dict[str, Any]:
+        return {info.label: self.measure(info) for info in self.measures}
+
+    def checked_margins(self, margin: Margin) -> Margin:
+        """Return margins by the labels of measures."""
         if not isinstance(margin, Mapping):
             return margin
-        return {self._label(m, "measure of the comparison"): limit for m, limit in margin.items()}
+        kind = "measure of the comparison"
+        return {self.info(m, kind).label: limit for m, limit in margin.items()}
 
     def compare(
         self,
@@ -326,13 +384,8 @@ class Results:
             ParameterError: there is no baseline, or a margin is not above 0.
             NotFoundError: the system, test, correction or measure is unknown.
         """
-        variances = self._variances if levels else None
         drawing = {"test": test, "confidence": confidence}
-        table = self._compared(baseline).table(
-            drawing, correction, self._margins(margin), variances
-        )
-        table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
-        return table
+        return compared_systems(self, baseline, drawing, correction, margin, levels)
 
     def queries_needed(
         self,
@@ -353,7 +406,8 @@ class Results:
             The columns of `fairtk.experiment.Comparison.queries_needed`, with ``system`` instead of
             ``run``.
         """
-        return self._compared(baseline).plan(self._variances, difference, n_samples, options)
+        compared = self.system_comparison(baseline)
+        return compared.plan(self.variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
         """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.
@@ -366,50 +420,34 @@ class Results:
 
     @cached_property
     def _bias(self) -> pd.DataFrame:
-        measures: dict[str, Any] = {}
-        for label in self.measures:
-            names = ("EE_D", "EE_L", "GroupEE_D", "GroupEE_L")
-            if label.startswith(names) and " * " not in label:
-                with contextlib.suppress(InputError):  # its groups may not be registered
-                    measures[label] = self._read(label)
-        measures = {
-            name: m for name, m in measures.items() if m.params.get("estimator", "plain") == "plain"
-        }
+        biased = [info for info in self.measures if info.has_sampling_bias]
+        measures = {info.label: self.measure(info) for info in biased}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
-            frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
+            frame = self.rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
             if SAMPLE not in frame.columns or EXPOSURE in frame.columns:
                 continue
-            judged = LabeledRun.of(self._qrels, frame, "sampling_bias")
+            judged = LabeledRun.of(self.labels, frame, "sampling_bias")
             for label, measure in measures.items():
                 bias = measure.sampling_bias(judged)[judged.present]
                 known = bias[~np.isnan(bias)]
                 rows.append((system, label, float(known.mean()) if len(known) else math.nan))
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
-    def _parsed(self) -> dict[str, Any]:
-        return {label: self._read(label) for label in self._measures}
-
-    def _read(self, label: str) -> Any:
-        """Return a measure; names in saved results must be registered with the same content."""
-        measure = parse(self._measures[label])
-        saved = self.config.get("digests", {})
-        for part, digests in digests_of([measure]).items():
-            for name, digest in digests.items():
-                if digest != saved.get(part, {}).get(name):
-                    raise ParameterError(
-                        f"{part}: these results were measured with another {name} of this name; "
-                        f"register it with fairtk.register_{name}"
-                    )
-        return measure
-
     @cached_property
-    def _variances(self) -> Variances:
-        measures = self._parsed()
+    def variances(self) -> Variances:
+        """The function for the sampling variances of differences between systems."""
+        measures = self._all_measures
         read = columns_read(measures.values())
-        return sampling_variances(lambda name: self._rows(name, read), self.qrels, measures)
+        return sampling_variances(lambda name: self.rows(name, read), self.qrels, measures)
 
-    def _compared(self, baseline: str | None) -> SystemComparison:
+    def system_comparison(self, baseline: str | None) -> SystemComparison:
+        """Return the tests of systems against a baseline.
+
+        Raises:
+            ParameterError: there is no baseline.
+            NotFoundError: the system is unknown.
+        """
         name = self.baseline if baseline is None else baseline
         if name is None:
             raise ParameterError(
@@ -417,7 +455,14 @@ class Results:
                 "Experiment(baseline=...)"
             )
         self._check(name)
-        return SystemComparison(self.per_query, self.systems, name, self.better, self._means)
+        return SystemComparison(
+            self.per_query, self.systems, name, self.measures, self.values.means
+        )
+
+    @property
+    def paper_settings(self) -> Mapping[str, Any]:
+        """The baseline, test and correction of `to_latex` and `to_markdown`, if none are given."""
+        return {"baseline": self.baseline, "test": "t", "correction": "holm"}
 
     @overload
     def to_markdown(
@@ -429,7 +474,9 @@ class Results:
         self, baseline: str | None = None, *, path: Place | None = None, **options: Any
     ) -> str | None:
         """Return or write the means as a Markdown table for a paper; see `to_latex`."""
-        return formats.write_or_return(markdown_text(self._paper_table(baseline, **options)), path)
+        from fairtk.report import exports, paper_tables
+
+        return exports.write_or_return(paper_tables.to_markdown(self, baseline, **options), path)
 
     @overload
     def to_latex(
@@ -457,7 +504,9 @@ class Results:
         Raises:
             NotFoundError: the system, test or correction is unknown.
         """
-        return formats.write_or_return(latex_text(self._paper_table(baseline, **options)), path)
+        from fairtk.report import exports, paper_tables
+
+        return exports.write_or_return(paper_tables.to_latex(self, baseline, **options), path)
 
     @overload
     def to_csv(self, path: None = None) -> str: ...
@@ -469,8 +518,9 @@ class Results:
         Args:
             path: the file to write; `None` to return the text.
         """
-        text = str(self.counts.to_csv(index=False, lineterminator="\n"))
-        return formats.write_or_return(text, path)
+        from fairtk.report import exports
+
+        return exports.write_or_return(exports.to_csv(self), path)
 
     def plot_trade_off(self, x: Any, y: Any) -> Any:
         """Draw the means of two measures, one point per system, with intervals over queries.
@@ -486,13 +536,21 @@ class Results:
             NotFoundError: a measure is unknown.
             MissingExtraError: matplotlib is not installed.
         """
-        return plot_trade_off(
-            self._means, self.per_query, self.better, self._label(x), self._label(y)
-        )
+        from fairtk.report.figures import plot_trade_off
+
+        return plot_trade_off(self, self.info(x), self.info(y))
 
     def cite(self) -> str:
-        """Return BibTeX of the tools, systems and measures."""
-        return cite_results(self.config.get("systems", {}).values(), self.measures)
+        """Return BibTeX of the tools, systems and measures.
+
+        A comment names the measures whose plugins are not installed.
+        """
+        text = cite_results(self.config.get("systems", {}).values(), self.measures)
+        missing = {one: one.owner for info in self.measures for one in _missing(info)}
+        return text + "".join(
+            f"\n% no references of {label}: {owner} is not installed\n"
+            for label, owner in missing.items()
+        )
 
     def report(self, path: str | PathLike[str], **options: Any) -> None:
         """Write one HTML file with all tables, figures and queries.
@@ -501,22 +559,19 @@ class Results:
             path: the file; its folder must exist.
             options: options of `fairtk.report.page_text`, e.g. ``title`` or ``sections``.
         """
+        from fairtk.report.page import write_report
+
         write_report(self, path, **options)
 
     def _repr_html_(self) -> str:
-        table = self._table()
-        pictures = spreads(self.per_query, self.systems, self.measures)
-        padding = [""] * (len(table.columns) - 1 - len(self.measures))  # the column ``failed``
-        return html_text(table, [[*row, *padding] for row in pictures])
+        from fairtk.report.summaries import results_html
+
+        return results_html(self)
 
     def __repr__(self) -> str:
-        table = self._table()
-        lines = aligned_lines(table, numbers=range(1, len(table.columns)))
-        if max(map(len, lines)) > _WIDEST:
-            long = self.counts[["system", "measure", "mean", "n"]]
-            lines = aligned_lines(as_texts(long), numbers=(2, 3))
-        lines += textwrap.wrap(table.caption, _WIDEST, break_long_words=False)
-        return "\n".join(lines)
+        from fairtk.report.summaries import results_text
+
+        return results_text(self)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write values, rankings, answers, credit and qrels as Parquet, and the rest as JSON.
@@ -531,6 +586,8 @@ class Results:
             StoreError: the folder is not writable.
             InputError: Parquet cannot hold a value.
         """
+        from fairtk.experiment import saved
+
         saved.save(self, Path(folder))
 
     def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
@@ -543,7 +600,9 @@ class Results:
             InputError: an id contains a space, which TREC files do not support.
             StoreError: the folder is not writable.
         """
-        return formats.write_trec(self, Path(folder))
+        from fairtk.report import exports
+
+        return exports.write_trec(self, Path(folder))
 
     def to_ir_metadata(self, system: str, more: Mapping[str, Any] | None = None) -> str:
         """Return the metadata of a system's run as ir_metadata YAML (Breuer et al. 2022).
@@ -555,8 +614,9 @@ class Results:
         Raises:
             NotFoundError: the system is unknown.
         """
-        self._check(system)
-        return formats.ir_metadata(self, system, more)
+        from fairtk.report import exports
+
+        return exports.ir_metadata(self, system, more)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
@@ -565,133 +625,53 @@ class Results:
         Raises:
             FormatError: a file is missing or damaged.
         """
-        return cls(**saved.load(Path(folder)))
+        from fairtk.experiment import saved
+
+        return Results(**saved.load(Path(folder)))
 
     @property
     def _failed(self) -> pd.Series:
         return self.failures.groupby("system").size()
 
-    def _table(self) -> Table:
-        return as_texts(self.means.reset_index(), " ".join(self._remarks()))
-
-    def _remarks(self) -> list[str]:
-        remarks = notes(self.counts, self.systems, len(self.failures) > 0)
-        return [*remarks, *shown_texts(self.remarks)]
-
-    def _paper_table(
-        self,
-        baseline: str | None,
-        *,
-        digits: int = 4,
-        test: str | None = None,
-        correction: str | None = None,
-        significance: float = 0.05,
-        pairs: bool = False,
-    ) -> Table:
-        checks.integer("digits", digits)
-        if baseline is None and self._named:
-            baseline = self.baseline
-        if baseline is not None:
-            if baseline not in self.systems and str(baseline).endswith((".tex", ".md")):
-                raise ParameterError(f"to write a file, pass path={str(baseline)!r}")
-            self._check(baseline)
-        if pairs:  # letters despite a baseline
-            baseline = None
-        drawing = {**self._drawing, "test": test or self._drawing["test"]}
-        correction = correction or self._correction
-        checks.known("test", drawing["test"], TESTS)
-        checks.known("correction", correction, CORRECTIONS)
-        has_tests = len(self.systems) > 1 and bool(self.measures)
-        letters = has_tests and baseline is None
-        signs: dict[tuple[str, str], str] = {}
-        caption = [f"Means over {self.per_query[QID].nunique()} queries"]
-        if has_tests:
-            compared = self._compared(baseline or self.systems[0])
-            signs, counts = self._signs(compared, baseline, drawing, correction, significance)
-            corrected = corrected_for(correction, counts, len(self.systems), letters)
-            caption = [
-                f"Means; the best of a measure is bold{_SECOND * (len(self.systems) > 2)}. "
-                f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, {corrected}, "
-                f"p < {significance:g}; {queries_tested(compared.tables)})"
-            ]
-        heads = [f"{m} {_ARROWS[self.better(m)]}" for m in self.measures]
-        columns = [_cells(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
-        if len(self.failures):
-            heads.append("failed")
-            columns.append([MarkedText(str(n)) for n in self.means["failed"]])
-        rows = [list(row) for row in zip(self.systems, *columns, strict=True)]
-        if letters:
-            rows = [[_letter(i), *row] for i, row in enumerate(rows)]
-        text = " ".join([f"{caption[0]}.", *self._remarks()])
-        heads = [*(["#"] if letters else []), "system", *heads]
-        return Table(heads, rows, text)
-
-    def _signs(
-        self,
-        compared: SystemComparison,
-        baseline: str | None,
-        drawing: Mapping[str, Any],
-        correction: str,
-        significance: float,
-    ) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
-        """Return the signs of means by measure and system, and the numbers of tests by measure."""
-        if baseline is None:
-            pairs = list(combinations(range(len(self.systems)), 2))
-            wins, counts = compared.wins(pairs, drawing, correction, significance)
-            losers: dict[tuple[str, str], list[int]] = {}
-            for measure, winner, loser in wins:
-                losers.setdefault((measure, self.systems[winner]), []).append(loser)
-            comma = "," if len(self.systems) > _ALPHABET else ""
-            signs = {key: comma.join(map(_letter, sorted(of))) for key, of in losers.items()}
-            return signs, counts
-        other = self.systems.index(baseline)
-        pairs = [(i, other) for i in range(len(self.systems)) if i != other]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedWarning)  # undefined tests have no dagger
-            wins, counts = compared.wins(pairs, drawing, correction, significance)
-        signs = {
-            (measure, self.systems[loser if winner == other else winner]): "\u2021"
-            if winner == other
-            else "\u2020"
-            for measure, winner, loser in wins
-        }
-        return signs, counts
-
     def _check(self, name: str) -> None:
         checks.known("system", name, self.systems)
 
 
-_WIDEST = 100
-"""The maximum width of means by measure; wider tables have a row per system and measure."""
-_ALPHABET = 26
-_ARROWS = {"higher": "\u2191", "lower": "\u2193"}
-_SECOND = ", the second is underlined"
+def _missing(info: MeasureInfo) -> list[MeasureInfo]:
+    """Return a measure and its parts, if their plugins are not installed."""
+    names = known_names()
+    return [one for one in info.with_parts() if one.name not in names]
 
 
-def _letter(index: int) -> str:
-    """Return the letters of a system: a to z, aa, ab, and so on."""
-    rest, last = divmod(index, _ALPHABET)
-    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
+def _warn_untested(text: str) -> None:
+    warn(text, UndefinedWarning, stacklevel=6)
 
 
-def _meaning(baseline: str | None) -> str:
-    if baseline is None:
-        return "Superscript letters: better than these systems"
-    return f"\u2020 better, \u2021 worse than {baseline}"
+def compared_systems(
+    results: Results,
+    baseline: str | None,
+    drawing: Mapping[str, Any],
+    correction: str | None,
+    margin: Margin = None,
+    levels: bool = False,
+    on_untested: OnUntested = _warn_untested,
+) -> pd.DataFrame:
+    """Return the table of `Results.compare`.
 
-
-def _cells(
-    means: pd.Series, digits: int, better: str, signs: Mapping[tuple[str, str], str], measure: str
-) -> list[MarkedText]:
-    """Return the cells of a measure; means with equal rounded values have equal marks."""
-    values = means.round(digits)
-    order = values.dropna().drop_duplicates().sort_values(ascending=better == "lower").tolist()
-    ranks = {value: rank for rank, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
-    return [
-        MarkedText(
-            rounded_text(mean, digits),
-            ranks.get(value, 0) if len(order) > 1 else 0,
-            signs.get((measure, str(system)), ""),
-        )
-        for system, mean, value in zip(means.index, means, values, strict=True)
-    ]
+    Args:
+        results: the results.
+        baseline: see `Results.compare`.
+        drawing: the options of `fairtk.statistics.paired_test`.
+        correction: see `Results.compare`.
+        margin: see `Results.compare`.
+        levels: see `Results.compare`.
+        on_untested: called with a text for each undefined test or interval.
+    """
+    variances = results.variances if levels else None
+    margins = results.checked_margins(margin)
+    table = results.system_comparison(baseline).table(
+        drawing, correction, margins, variances, on_untested
+    )
+    failed = results.failures.groupby("system").size()
+    table["failed"] = failed.reindex(table["system"], fill_value=0).to_numpy()
+    return table

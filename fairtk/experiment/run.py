@@ -18,7 +18,7 @@ import pyterrier as pt
 
 from fairtk import checks, stage_context
 from fairtk.display import Table
-from fairtk.display.tables import aligned_lines, html_text
+from fairtk.display.tables import aligned_lines, as_texts, html_text
 from fairtk.errors import (
     DataWarning,
     InputError,
@@ -28,22 +28,21 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.evaluate_runs import (
+from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
+from fairtk.experiment.identity import Node, Tree, differences, environment
+from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
     measure_list,
     parse_with,
     prepare_labels,
 )
-from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
-from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.results import Results, as_texts
+from fairtk.experiment.results import Results
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, remarks_of_system, stored_systems
 from fairtk.experiment.values import (
     Evaluation,
-    directions,
     no_rows,
     stored_notes,
     stored_rows,
@@ -207,8 +206,9 @@ def Experiment(
             "of a batch; run again after reading them"
         )
     results = _results(*prepared, cells, executor)
-    results.config |= {} if dataset is None else about_dataset(dataset)
-    return results
+    if dataset is None:
+        return results
+    return replace(results, config={**results.config, **about_dataset(dataset)})
 
 
 @accepts_dataframes
@@ -342,26 +342,26 @@ def _results(
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
     }
-    return Results(
+    config = {
+        "systems": {name: engine.tree.ends[name].label for name in cells},
+        "stages": {
+            name: [node.stage.description for node in engine.tree.ends[name].chain]
+            for name in cells
+        },
+        "queries": len(engine.topics.qids),
+        "batch_size": engine.batch_size,
+        "executor": repr(executor),
+        "threads": engine.threads,
+    }
+    return Results.of(
+        values,
+        evaluation.measures,
+        config,
         rows=rows,
-        values=values,
-        measures=evaluation.measures,
-        directions=directions(evaluation.measures),
-        qrels=evaluation.qrels,
-        notes=stored_notes(engine.store, chains, engine.topics.digests),
+        labels=evaluation.qrels,
+        stage_notes=stored_notes(engine.store, chains, engine.topics.digests),
         failures=failures,
         baseline=baseline,
-        config={
-            "systems": {name: engine.tree.ends[name].label for name in cells},
-            "stages": {
-                name: [node.stage.description for node in engine.tree.ends[name].chain]
-                for name in cells
-            },
-            "queries": len(engine.topics.qids),
-            "batch_size": engine.batch_size,
-            "executor": repr(executor),
-            "threads": engine.threads,
-        },
         environment=environment(),
     )
 
@@ -546,8 +546,8 @@ def open_results(
     results = _results(*prepared, prepared[0].run(), "serial", failures, remarks)
     stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}
-    results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
-    return results
+    digests = {k: v for k, v in results.config.items() if k == "digests"}
+    return replace(results, config={**config, **digests})
 
 
 def _as_numbered(qid: str) -> list[tuple[int, str]]:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
+from fairtk.experiment.results import Results, answers_in, credit_in
 from fairtk.experiment.store import FILE
 from fairtk.experiment.values import (
     COLUMNS,
@@ -23,17 +24,15 @@ from fairtk.experiment.values import (
     Values,
     some_columns,
 )
-from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE
-from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
+from fairtk.frames import CREDIT, QANSWER, QID, RANK, SAMPLE
+from fairtk.frames.columns import SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import put_in_place
 from fairtk.io.tables import listed_evenly
+from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import read_remark
 
-if TYPE_CHECKING:
-    from fairtk.experiment.results import Results
-
-FORM = 4
+FORM = 5
 """The version of the folder's format; other versions are rejected."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
@@ -47,7 +46,6 @@ _COUNTS = ("n", "undefined", "failed")
 _RANKINGS, _SYSTEM = "rankings", "system"
 _THEIRS = "system (of the rows)"
 """The name in files of a column "system" of rankings."""
-_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
 _NEW = ".new"
 """The folder of new files until the manifest names them."""
 SETTINGS, FACTS = "settings", "study.json"
@@ -75,15 +73,11 @@ def save(results: Results, folder: Path) -> None:
     config = {
         "form": FORM,
         "systems": ranking_files,
-        "measures": {
-            label: measure if isinstance(measure, str) else repr(measure)
-            for label, measure in results._measures.items()
-        },
-        "better": results._directions,
+        "measures": [info.as_json() for info in results.measures],
         "credit": {name: list(frame.columns) for name, frame in results.credits.items()},
         "baseline": results.baseline,
         "remarks": [asdict(remark) for remark in results.remarks],
-        "experiment": results.config,
+        "experiment": dict(results.config),
     }
     values = results.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
     tables = {_VALUES: values, MEANS: results.counts, _FAILURES: results.failures}
@@ -185,17 +179,6 @@ def _finish_save(folder: Path) -> None:
         shutil.rmtree(folder / _NEW)
 
 
-def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers in a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
-    keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
-
-
-def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the credit in a system's rows: its columns of a frame C."""
-    return frame[[c for c in _IN_CREDIT if c in frame.columns]].reset_index(drop=True)
-
-
 def _with_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     named = frame.rename(columns={_SYSTEM: _THEIRS})
     named.insert(0, _SYSTEM, pd.Series(name, index=named.index, dtype="str"))
@@ -260,11 +243,13 @@ def load(folder: Path) -> dict[str, Any]:
         config, environment = (
             json.loads(checked(name).read_text(encoding="utf-8")) for name in (CONFIG, ENVIRONMENT)
         )
+        measures = [MeasureInfo.read(record) for record in config["measures"]]
         per_query = table(_VALUES)
         undefined = per_query.loc[per_query["value"].isna(), UNDEFINED].astype("str")
         means = table(MEANS).pivot(index="system", columns="measure", values="mean")
         means = means.rename_axis(columns=None).reindex(
-            index=pd.Index(config["systems"], name="system"), columns=list(config["measures"])
+            index=pd.Index(config["systems"], name="system"),
+            columns=[info.label for info in measures],
         )
         notes = pd.DataFrame(columns=["system", *NOTES]).astype(NOTE_TYPES)
         if _NOTES in digests:
@@ -274,10 +259,12 @@ def load(folder: Path) -> dict[str, Any]:
         return {
             "rows": rows,
             "values": Values(per_query[COLUMNS], means, undefined, remarks),
-            "measures": config["measures"],
-            "directions": config["better"],
-            "qrels": table(_LABELS) if config["measures"] else None,
-            "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
+            "remarks": remarks,
+            "measures": measures,
+            "labels": table(_LABELS) if measures else None,
+            "stage_notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(
+                drop=True
+            ),
             "failures": table(_FAILURES),
             "credits": _credits(table(_CREDIT), config["credit"]) if config["credit"] else {},
             "baseline": config["baseline"],

@@ -13,7 +13,6 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.display.figures import draw_histogram
 from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError, format_list
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
@@ -145,11 +144,6 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
     measures = list(measures)
     check_names(measures)
     return {format_measure(measure): measure for measure in dict.fromkeys(measures)}
-
-
-def directions(measures: Mapping[str, Any]) -> dict[str, str]:
-    """Return the better direction, ``"higher"`` or ``"lower"``, by label."""
-    return {label: str(getattr(m, "better", "higher")) for label, m in measures.items()}
 
 
 def columns_read(measures: Iterable[Any]) -> set[str]:
@@ -363,11 +357,11 @@ def values_of_samples(
     system: str, run: pd.DataFrame, measures: Mapping[str, Any], qrels: pd.DataFrame
 ) -> Iterator[pd.DataFrame]:
     """Yield the values of each sample of a system; see `Results.per_sample`."""
-    of_samples = {
-        label: measure.inner if measure.NAME == "E" else measure
-        for label, measure in measures.items()
-        if measure.NAME in ("E", "EU") or SAMPLE not in run
-    }
+    of_samples = {}
+    for label, measure in measures.items():
+        of_sample = measure.of_sample if isinstance(measure, FairMeasure) else None
+        if of_sample is not None or SAMPLE not in run:
+            of_samples[label] = measure if of_sample is None else of_sample
     if not of_samples or EXPOSURE in run:
         return
     distinct = list(dict.fromkeys(of_samples.values()))
@@ -386,22 +380,6 @@ def values_of_samples(
                     "value": scores[measure].values[facts.present],
                 }
             )
-
-
-def spreads(
-    per_query: pd.DataFrame, systems: Sequence[str], measures: Sequence[str]
-) -> list[list[str]]:
-    """Return a histogram of the per-query values for each system and measure."""
-    by_measure = per_query.groupby("measure")["value"]
-    low, high = by_measure.min().to_dict(), by_measure.max().to_dict()
-    values = dict(iter(per_query.groupby(["system", "measure"])["value"]))
-
-    def cell(system: str, measure: str) -> str:
-        if (system, measure) not in values:
-            return ""
-        return draw_histogram(values[system, measure], low[measure], high[measure])
-
-    return [["", *(cell(system, measure) for measure in measures)] for system in systems]
 
 
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}

@@ -14,6 +14,7 @@ from .explain import Explanation as Explanation
 from .group_ee import GroupEE_D as GroupEE_D
 from .group_ee import GroupEE_L as GroupEE_L
 from .group_ee import GroupEE_R as GroupEE_R
+from .info import MeasureInfo as MeasureInfo
 from .labeled_run import LabeledRun as LabeledRun
 from .ndcg_awrf import nDCG_AWRF as nDCG_AWRF
 from .ndcg_trec import nDCG_TREC as nDCG_TREC

@@ -53,6 +53,8 @@ class AttentionWeightedRankFairness(FairMeasure):
     PRETTY_NAME = "Attention-weighted rank fairness"
     CITATION = "sapiezynski2019quantifying ekstrand2022overview"
     BETTER = "higher"
+    ABOUT = "how close the exposure of each group of documents is to its target"
+    CAVEAT = "it does not show that the target or the group labels are right"
     MISSING = 0.0
     BOUNDS = (0.0, 1.0)
     is_by_query = True

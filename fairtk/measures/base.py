@@ -77,9 +77,13 @@ def _unset_params(measure: FairMeasure) -> list[str]:
 
 def where_of(measure: FairMeasure, qid: str = "") -> str:
     """Return the measure, its plugin and a query as text."""
-    owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
-    owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
-    return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")
+    return f"measure {measure!r} ({owner_of(measure)})" + (f", qid {qid!r}" if qid else "")
+
+
+def owner_of(measure: Any) -> str:
+    """Return the plugin, with its version, or the module that defines a measure."""
+    owner = registry.measures.owner(measure.NAME)
+    return f"plugin {owner}" if owner else f"module {type(measure).__module__}"
 
 
 class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
@@ -108,6 +112,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             measured in blocks; true if the measure defines `score_query`.
         depends_on_length: whether truncated rankings have other values than full ones, and cause a
             remark.
+        ABOUT: what its values are about, as the end of a sentence; by default the first line of the
+            docstring.
+        CAVEAT: what its values do not show, as a clause, e.g. ``"it does not show which documents
+            deserve exposure"``; ``""`` if nothing is declared.
         REMARKS: the kinds of remarks of a plugin's measure, by name (``"plugin:kind"``).
     """
 
@@ -122,6 +130,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
     POSITIONAL: ClassVar[tuple[str, ...]] = ()
     GROUPS_ARE_OPTIONAL: ClassVar[bool] = False
+    ABOUT: ClassVar[str] = ""
+    CAVEAT: ClassVar[str] = ""
     REMARKS: ClassVar[Mapping[str, RemarkKind]] = {}
     depends_on_length: bool = False
     is_by_query: bool = False
@@ -262,6 +272,42 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def better(self) -> str:
         """The better direction, ``"higher"`` or ``"lower"``, which may depend on parameters."""
         return self.BETTER
+
+    @property
+    def full_name(self) -> str:
+        """The full name for tables and figures."""
+        return self.PRETTY_NAME
+
+    @property
+    def about(self) -> str:
+        """What the values are about; see `ABOUT`."""
+        return self.ABOUT or self.SHORT_DESC.rstrip(".")
+
+    @property
+    def caveat(self) -> str:
+        """What the values do not show; see `CAVEAT`."""
+        return self.CAVEAT
+
+    @property
+    def compares_queries(self) -> bool:
+        """Whether a value compares groups of queries, so that there is no test over queries."""
+        return False
+
+    @property
+    def has_sampling_bias(self) -> bool:
+        """Whether ``sampling_bias(labeled_run)`` returns the bias of its values by query."""
+        return False
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether values depend on groups of documents."""
+        has_groups = "groups" in self.SUPPORTED_PARAMS and self["groups"] is not None
+        return has_groups or any(getattr(part, "reads_groups", False) for part in self.parts)
+
+    @property
+    def of_sample(self) -> Any:
+        """The measure of a single sampled ranking; `None` if it is only defined for all samples."""
+        return None
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -432,6 +478,22 @@ def _product(left: Any, right: Any) -> Any:
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
         return NotImplemented
     return ir_measures.measures.registry["Product"](left=left, right=right)
+
+
+RELEVANCE: tuple[str, str] = (
+    "how early useful documents appear",
+    "it is about the readers of rankings, not about the documents",
+)
+"""What measures of relevance are about, and what they do not show."""
+
+
+def about_and_caveat(measure: Any) -> tuple[str, str]:
+    """Return what the values of any measure are about, and what they do not show."""
+    if isinstance(measure, FairMeasure):
+        return measure.about, measure.caveat
+    if isinstance(measure, type(ir_measures.nDCG)):
+        return RELEVANCE
+    return str(getattr(measure, "SHORT_DESC", None) or "").strip().rstrip("."), ""
 
 
 _WITHOUT_BOUNDS = {

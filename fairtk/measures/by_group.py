@@ -45,6 +45,8 @@ class MeasureByGroup(FairMeasure):
     PRETTY_NAME = "Measure by group"
     CITATION = "weerts2023fairlearn"
     BETTER = "lower"
+    ABOUT = "how a measure differs between groups"
+    CAVEAT = "equal values may be equally bad"
     MISSING = float("nan")
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "measure": MeasureParam("any measure, e.g. 'nDCG@20'"),
@@ -106,6 +108,11 @@ class MeasureByGroup(FairMeasure):
         if self["compare"] in ("difference", "ratio"):
             return "lower" if self["compare"] == "difference" else "higher"
         return str(getattr(self.inner, "better", "higher"))
+
+    @property
+    def compares_queries(self) -> bool:
+        """Whether the groups are of queries."""
+        return bool(self["by"] == "query")
 
     @property
     def bounds(self) -> tuple[float, float]:

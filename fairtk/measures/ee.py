@@ -236,6 +236,8 @@ class ExpectedExposureDisparity(ExposureOfDocuments):
     NAME = "EE_D"
     PRETTY_NAME = "Expected exposure disparity"
     BETTER = "lower"
+    ABOUT = "how unevenly exposure is spread over the documents of a query, useful or not"
+    CAVEAT = "it does not show which documents deserve exposure"
     MISSING = 1.0
     PART = "disparity"
 
@@ -260,6 +262,8 @@ class ExpectedExposureRelevance(ExposureOfDocuments):
     NAME = "EE_R"
     PRETTY_NAME = "Expected exposure relevance"
     BETTER = "higher"
+    ABOUT = "how much of the exposure goes to useful documents"
+    CAVEAT = "it does not show whether equally useful documents get equal exposure"
     MISSING = 0.0
     PART = "relevance"
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
@@ -286,6 +290,8 @@ class ExpectedExposureLoss(ExposureOfDocuments):
     NAME = "EE_L"
     PRETTY_NAME = "Expected exposure loss"
     BETTER = "lower"
+    ABOUT = "how far exposure is from equal exposure for equally useful documents"
+    CAVEAT = "it does not show which documents get too little"
     MISSING = 1.0
     PART = "loss"
 

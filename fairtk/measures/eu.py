@@ -64,6 +64,8 @@ class ExpectedUtility(FairMeasure):
     PRETTY_NAME = "Expected utility"
     CITATION = "kim2024fairrag salemi2024lamp"
     BETTER = "higher"
+    ABOUT = "how well generated answers match the gold answers"
+    CAVEAT = "it does not show whether an answer is true or supported by the documents"
     is_by_query = True
     MISSING = 0.0
     RUN_COLUMNS = (QID, QANSWER)
@@ -111,6 +113,11 @@ class ExpectedUtility(FairMeasure):
         value = np.array(values, dtype=np.float64)
         bound = self["upper_bound"]
         return query, value if bound is None else bound - value
+
+    @property
+    def of_sample(self) -> ExpectedUtility:
+        """The utility of the answer to one sample."""
+        return self
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import ir_measures
 import numpy as np
 from ir_measures.measures.base import MeanAgg
 
@@ -12,7 +13,7 @@ from fairtk.errors import ParameterError
 from fairtk.exposure import DCG
 from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, value_bounds
+from fairtk.measures.base import FairMeasure, about_and_caveat, value_bounds
 from fairtk.measures.evaluation import evaluate, evaluate_rankings
 from fairtk.measures.foreign import integer_labels
 from fairtk.measures.kernels import exact_ndcg, kernel_of
@@ -60,12 +61,33 @@ class Expectation(FairMeasure):
     @property
     def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X: only for nDCG, which is linear in exposure."""
-        return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
+        is_ndcg = isinstance(self.inner, type(ir_measures.nDCG))
+        return is_ndcg and kernel_of(self.inner) is not None
 
     @property
     def better(self) -> str:
         """The direction of the measure inside; higher for measures of ir_measures."""
         return getattr(self.inner, "better", self.BETTER)
+
+    @property
+    def full_name(self) -> str:
+        """The full name of the measure inside."""
+        return str(getattr(self.inner, "full_name", None) or self.inner.PRETTY_NAME or "")
+
+    @property
+    def about(self) -> str:
+        """What the measure inside is about."""
+        return f"{about_and_caveat(self.inner)[0]} (mean over the sampled rankings)"
+
+    @property
+    def caveat(self) -> str:
+        """What the measure inside does not show."""
+        return about_and_caveat(self.inner)[1]
+
+    @property
+    def of_sample(self) -> Any:
+        """The measure inside."""
+        return self.inner
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -135,6 +135,11 @@ class ExpectedExposure(FairMeasure):
         part = self.part(judged)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
+    @property
+    def has_sampling_bias(self) -> bool:
+        """Whether the plain estimate of sampled rankings is biased: not EE_R, which is a mean."""
+        return "estimator" in self.SUPPORTED_PARAMS and self["estimator"] == "plain"
+
     def sampling_bias(self, judged: LabeledRun) -> FloatArray:
         """Return the bias of the plain estimates of EE_D and EE_L of sampled rankings.
 

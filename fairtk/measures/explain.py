@@ -31,7 +31,6 @@ from fairtk.measures.contributions import (
 )
 from fairtk.measures.ee import EE_L
 from fairtk.measures.evaluation import evaluate
-from fairtk.measures.explain_figure import draw, group_pictures
 from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
 from fairtk.measures.group_ee import GroupEE_L
 from fairtk.measures.group_names import (
@@ -248,6 +247,8 @@ class Explanation:
             ParameterError: the suffix of the file is not supported.
             InputError: its folder does not exist.
         """
+        from fairtk.measures.explain_figure import draw
+
         return draw(self, path)
 
     def __repr__(self) -> str:
@@ -263,6 +264,8 @@ class Explanation:
     def _repr_html_(self) -> str:
         about = "; ".join(self.summary)
         about = f"{about}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        from fairtk.measures.explain_figure import group_pictures
+
         pictures = group_pictures(self)
         html = frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
         if self.documents is not None:
@@ -273,7 +276,7 @@ class Explanation:
     def summary(self) -> list[str]:
         """The measure, its cost and the number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
-        cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
+        cost = "1 - AWRF" if isinstance(self.measure, type(AWRF)) else self.measure.NAME
         text = f"cost ({cost}): {self.total:z.4f}"
         lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:

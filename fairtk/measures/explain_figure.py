@@ -11,6 +11,7 @@ import pandas as pd
 
 from fairtk.display import despine, new_figure, write_figure
 from fairtk.display.figures import BLACK, BLUE, ORANGE, draw_target_bar
+from fairtk.measures.awrf import AWRF
 from fairtk.measures.group_names import NOT_IN_RUN, OUTSIDE, join_names
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> Non
     axes.plot(groups["target"], y, "|", color=BLACK, ms=15, mew=2.5, label="target")
     axes.set_ylim(-0.7, len(labels) - 0.3)
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-    what = "share of attention" if explanation.measure.NAME == "AWRF" else "attention"
+    is_share = isinstance(explanation.measure, type(AWRF))
+    what = "share of attention" if is_share else "attention"
     axes.set_xlabel(f"{what}, mean over queries", fontsize=9)
     axes.legend(**_LEGEND)
 

@@ -191,6 +191,8 @@ class GroupExpectedExposureDisparity(ExposureOfGroups):
     NAME = "GroupEE_D"
     PRETTY_NAME = "Expected exposure disparity of groups"
     BETTER = "lower"
+    ABOUT = "how unevenly exposure is spread over groups of documents"
+    CAVEAT = "it does not show which groups deserve exposure"
     MISSING = math.nan
     PART = "disparity"
 
@@ -211,6 +213,8 @@ class GroupExpectedExposureRelevance(ExposureOfGroups):
     NAME = "GroupEE_R"
     PRETTY_NAME = "Expected exposure relevance of groups"
     BETTER = "higher"
+    ABOUT = "how much of the exposure goes to groups with a large share of the target"
+    CAVEAT = "it does not show that the target or the group labels are right"
     MISSING = 0.0
     PART = "relevance"
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
@@ -240,6 +244,8 @@ class GroupExpectedExposureLoss(ExposureOfGroups):
     NAME = "GroupEE_L"
     PRETTY_NAME = "Expected exposure loss of groups"
     BETTER = "lower"
+    ABOUT = "how far the exposure of each group of documents is from its target"
+    CAVEAT = "it does not show that the target or the group labels are right"
     MISSING = math.nan
     PART = "loss"
 

@@ -31,6 +31,8 @@ class NDCGxAWRF(FairMeasure):
     PRETTY_NAME = "nDCG x AWRF"
     CITATION = "ekstrand2022overview sapiezynski2019quantifying"
     BETTER = "higher"
+    ABOUT = "relevance for readers times closeness of group exposure to its target"
+    CAVEAT = "it does not show which of the two changed"
     MISSING = 0.0
     BOUNDS = (0.0, 1.0)
     is_by_query = True

@@ -10,7 +10,7 @@ from fairtk import checks
 from fairtk.errors import InputError
 from fairtk.exposure import TREC
 from fairtk.exposure.expected import normalized_gain
-from fairtk.measures.base import FairMeasure
+from fairtk.measures.base import RELEVANCE, FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, Param, count
 from fairtk.measures.scores import Scores
@@ -33,6 +33,8 @@ class TRECnDCG(FairMeasure):
     PRETTY_NAME = "nDCG (TREC Fair Ranking 2022)"
     CITATION = "ekstrand2022overview"
     BETTER = "higher"
+    ABOUT = RELEVANCE[0]
+    CAVEAT = RELEVANCE[1]
     MISSING = 0.0
     BOUNDS = (0.0, 1.0)
     is_by_query = True

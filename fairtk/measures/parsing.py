@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -143,6 +144,26 @@ def with_cutoff(measure: Any, cutoff: Any) -> Any:
     cut = measure @ cutoff
     check_params(cut)
     return cut
+
+
+def name_and_params(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters in the string of one measure, whatever they mean.
+
+    Raises:
+        ParameterError: the string is not of the form ``Name(parameter=value)@5``.
+    """
+    with contextlib.suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        node = ast.parse(text.strip(), mode="eval").body
+        params: dict[str, Any] = {}
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            params["cutoff"] = ast.literal_eval(node.right)
+            node = node.left
+        if isinstance(node, ast.Call) and not node.args:
+            params |= {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+            node = node.func
+        if isinstance(node, ast.Name):
+            return node.id, params
+    raise ParameterError(f"invalid measure {_clipped(text, 100)!r}")
 
 
 def known_names() -> list[str]:

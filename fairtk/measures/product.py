@@ -31,6 +31,8 @@ class MeasureProduct(FairMeasure):
     PRETTY_NAME = "Product of measures"
     CITATION = "ekstrand2022overview"
     BETTER = "higher"
+    ABOUT = "the product of two measures"
+    CAVEAT = "it does not show which of the two changed"
     is_by_query = True
     MISSING = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {

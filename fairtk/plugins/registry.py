@@ -228,6 +228,10 @@ class Registry(Generic[T]):
         self.before_use()
         return [self._entries[name] for name in sorted(self._entries)]
 
+    def owner(self, name: str) -> str:
+        """Return the plugin of a name, with its version; ``""`` if it is not registered so far."""
+        return self._entries[name].owner if name in self._entries else ""
+
     def __contains__(self, name: object) -> bool:
         self.before_use()
         return name in self._entries

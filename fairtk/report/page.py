@@ -10,24 +10,24 @@ import base64
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairtk import __version__, checks
 from fairtk.display import Table, svg_text
 from fairtk.display.tables import shorten
-from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
+from fairtk.errors import InputError, MissingExtraError, ParameterError
+from fairtk.experiment.results import Results, compared_systems
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
 from fairtk.report.queries import drill_down
-from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
+    CONFIDENCE,
     baseline_table,
     bias_text,
     caption_texts,
@@ -36,15 +36,13 @@ from fairtk.report.tables import (
     interval_table,
     limits,
     mean_cells,
-    measure_name,
     overview,
     page_warnings,
     reading,
 )
 from fairtk.report.trade_off import main_measures, trade_off
-
-if TYPE_CHECKING:
-    from fairtk.experiment import Results
+from fairtk.statistics.corrections import Correction
+from fairtk.statistics.tests import Test
 
 
 def picture(figure: Any) -> str:
@@ -192,20 +190,17 @@ def page_text(
     checks.integer("cutoff", cutoff)
     how = results.config.get("correction") or correction or "none"
     first = baseline or results.baseline or results.systems[0]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        several = results.measures and len(results.systems) > 1
-        compared = results.compare(first, test, how) if several else None
-        details = drill_down(results, cutoff)
-        bias = bias_text(results.sampling_bias())
+    details = drill_down(results, cutoff)
     messages = page_warnings(results, details.systems)
-    for warning in caught:
-        if isinstance(warning.message, FairtkWarning):
-            messages.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+    compared = None
+    if results.measures and len(results.systems) > 1:
+        drawing = {"test": test, "confidence": CONFIDENCE}
+        compared = compared_systems(results, first, drawing, how, on_untested=messages.append)
+    bias = ""
+    try:
+        bias = bias_text(results.sampling_bias())
+    except InputError as error:  # a plugin is not installed, or groups are not registered
+        messages.append(f"The sampling bias is unknown: {error}")
     remarks = " ".join(filter(None, [*caption_texts(results), bias]))
     cells = mean_cells(results, compared)
     differences, tests = None, None
@@ -261,7 +256,7 @@ def write_analysis(
     figure: Any,
     caption: str,
     table: Table,
-    measures: Mapping[str, str],
+    readings: Mapping[str, str],
     comparisons: Section,
     sections: Iterable[Section],
     command: str | None,
@@ -275,7 +270,7 @@ def write_analysis(
         figure: a ``matplotlib.figure.Figure``.
         caption: the caption of the figure, also its text alternative.
         table: the table next to the figure.
-        measures: for each measure, ``"higher"`` or ``"lower"``, the better direction.
+        readings: how to read the values of each measure.
         comparisons: the section below the sentences on measures.
         sections: more sections, folded.
         command: the command that writes this page again; `None` if unknown.
@@ -291,7 +286,7 @@ def write_analysis(
         figure=picture(figure),
         caption=caption,
         table=table,
-        readings={measure: reading(measure, better) for measure, better in measures.items()},
+        readings=readings,
         comparisons=comparisons,
         sections=list(sections),
         command=command,
@@ -343,10 +338,10 @@ def _policy(css: str, js: str) -> str:
 def _measures(results: Results) -> list[dict[str, str]]:
     return [
         {
-            "label": measure,
-            "words": measure_name(measure),
-            "better": results.better(measure),
-            "reading": reading(measure, results.better(measure)),
+            "label": measure.label,
+            "words": measure.full_name,
+            "better": measure.better,
+            "reading": reading(measure),
         }
         for measure in results.measures
     ]
@@ -369,10 +364,7 @@ def _figures(results: Results, baseline: str) -> list[dict[str, Any]]:
 def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment, without those of its stages."""
     settings = {"baseline": results.baseline} if results.baseline else {}
-    excluded = (
-        *("title", "description", "note", "stages", "systems"),
-        *("warnings", "license", "command"),
-    )
+    excluded = (*("title", "description", "stages", "systems", "license", "command"),)
     settings |= {k: v for k, v in results.config.items() if k not in excluded}
     return {
         k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)

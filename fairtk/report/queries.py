@@ -32,7 +32,7 @@ from fairtk.frames import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.experiment import Results
+    from fairtk.experiment.results import Results
 
 BYTES = 1_200_000
 """The limit for the compressed queries of a page, so that a page is below 2 MB."""

@@ -6,21 +6,21 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ir_measures
 import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
 from fairtk.display.tables import interval_text, number_text, shorten
-from fairtk.errors import InputError, printable
+from fairtk.errors import printable
 from fairtk.frames import QID, FloatArray
-from fairtk.measures.base import value_bounds
-from fairtk.measures.parsing import known_names, parse
-from fairtk.remarks import shown_texts
-from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals, no_interval
+from fairtk.measures.info import MeasureInfo
+from fairtk.remarks import STUDY_NOTE, STUDY_WARNING, shown_texts
+from fairtk.statistics.intervals import mean_intervals, no_interval
+from fairtk.statistics.tests import PSEUDOMEDIAN
 
 if TYPE_CHECKING:
-    from fairtk.experiment import Results
+    from fairtk.experiment.comparison import SystemComparison
+    from fairtk.experiment.results import Results
     from fairtk.report.queries import SystemRankings
 
 CONFIDENCE = 0.95
@@ -38,11 +38,6 @@ _CORRECTED = {
     "bonferroni": "Bonferroni's correction",
     "fdr_bh": "Benjamini and Hochberg's correction",
 }
-
-
-def compares_queries(label: str) -> bool:
-    """Return whether a measure has no per-query values: ByGroup of groups of queries."""
-    return label.startswith("ByGroup(") and "by='query'" in label
 
 
 def bias_text(bias: pd.DataFrame) -> str:
@@ -70,28 +65,28 @@ def bias_text(bias: pd.DataFrame) -> str:
 
 
 def mean_intervals_of(
-    means: pd.DataFrame, per_query: pd.DataFrame, measure: str
+    results: Results, measure: MeasureInfo
 ) -> tuple[FloatArray, FloatArray, FloatArray, list[str]]:
     """Return the means of a measure with the ends of their intervals over queries.
 
     Args:
-        means: means by system (index) and measure (columns).
-        per_query: ``system``, ``qid``, ``measure``, ``value``.
-        measure: the label of the measure.
+        results: the results.
+        measure: the measure.
 
     Returns:
         Means, lower ends and upper ends, each of shape (systems,); and the reasons for ends that
         are NaN, otherwise ``""``.
     """
-    values = per_query[per_query["measure"] == measure]
+    means = results.values.means
+    values = results.per_query[results.per_query["measure"] == measure]
     table = values.pivot(index="system", columns=QID, values="value").loc[means.index].to_numpy()
-    low, high = mean_intervals(table, confidence=CONFIDENCE, bounds=label_bounds(measure))
-    center = means[measure].to_numpy()
+    low, high = mean_intervals(table, confidence=CONFIDENCE, bounds=measure.limits)
+    center = means[measure.label].to_numpy()
     reasons = []
     for index, (mean, row) in enumerate(zip(center, table, strict=True)):
         reason = no_interval(row) if math.isnan(low[index]) else ""
         # a sum, or a comparison of groups of queries, is another quantity
-        if not reason and (compares_queries(measure) or not math.isclose(mean, np.nanmean(row))):
+        if not reason and (measure.compares_queries or not math.isclose(mean, np.nanmean(row))):
             low[index] = high[index] = math.nan
             reason = "not a mean over queries"
         reasons.append(reason)
@@ -118,8 +113,8 @@ SIGNIFICANT = "*"
 
 
 def caption_texts(results: Results) -> list[str]:
-    """Return the texts below tables: the note of a study, and remarks."""
-    return [*filter(None, [results.config.get("note")]), *shown_texts(results.remarks)]
+    """Return the texts of remarks below tables; the warnings of a study are on its page only."""
+    return shown_texts(remark for remark in results.remarks if remark.kind != STUDY_WARNING)
 
 
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
@@ -132,7 +127,7 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
     marks = {} if compared is None else marks_of(compared)
     columns = []
     for measure in results.measures:
-        means, low, high, reasons = mean_intervals_of(results.means, results.per_query, measure)
+        means, low, high, reasons = mean_intervals_of(results, measure)
         columns.append(
             [
                 MeanCell(
@@ -168,12 +163,12 @@ def interval_table(results: Results, cells: list[list[MeanCell]], remarks: str) 
     return Table(["system", *results.measures], rows, f"{caption} {remarks}".strip())
 
 
-def best_systems(results: Results, measure: str, digits: int) -> list[str]:
+def best_systems(results: Results, measure: MeasureInfo, digits: int) -> list[str]:
     """Return the systems with the best rounded mean; an empty list if all are equal."""
     means = results.means[measure].dropna().round(digits)
     if means.nunique() < 2:
         return []
-    best = means.min() if results.better(measure) == "lower" else means.max()
+    best = means.min() if measure.better == "lower" else means.max()
     return [str(system) for system in means.index[means == best]]
 
 
@@ -298,9 +293,10 @@ def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: b
     return f"{_CORRECTED[correction]} over {over} of a measure{which}"
 
 
-def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
+def queries_tested(compared: SystemComparison) -> str:
     """Return the number of tested queries, by measure if the numbers differ."""
-    tested = [m for m in tables if not compares_queries(m)] or list(tables)
+    tables = compared.tables
+    tested = [m for m in tables if not compared.measures[m].compares_queries] or list(tables)
     numbers = {m: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
@@ -376,101 +372,17 @@ def p_text(value: float) -> str:
     return "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def label_bounds(measure: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a measure; infinite if unknown."""
-    parsed = _parsed(measure)
-    return (-math.inf, math.inf) if parsed is None else value_bounds(parsed)
-
-
-def _parsed(measure: str) -> Any:
-    """Return a measure, without settings if its groups are unknown; `None` if it is unknown."""
-    try:
-        return parse(measure)
-    except InputError:
-        known_names()
-        name = measure.split("(")[0].split("@")[0]
-        return None if " * " in measure else ir_measures.measures.registry.get(name)
-
-
-_RELEVANCE = (
-    "how early useful documents appear",
-    "it is about the readers of rankings, not about the documents",
-)
-_READING = {
-    "EE_D": (
-        "how unevenly exposure is spread over the documents of a query, useful or not",
-        "it does not show which documents deserve exposure",
-    ),
-    "EE_R": (
-        "how much of the exposure goes to useful documents",
-        "it does not show whether equally useful documents get equal exposure",
-    ),
-    "EE_L": (
-        "how far exposure is from equal exposure for equally useful documents",
-        "it does not show which documents get too little",
-    ),
-    "GroupEE_D": (
-        "how unevenly exposure is spread over groups of documents",
-        "it does not show which groups deserve exposure",
-    ),
-    "GroupEE_R": (
-        "how much of the exposure goes to groups with a large share of the target",
-        "it does not show that the target or the group labels are right",
-    ),
-    "GroupEE_L": (
-        "how far the exposure of each group of documents is from its target",
-        "it does not show that the target or the group labels are right",
-    ),
-    "AWRF": (
-        "how close the exposure of each group of documents is to its target",
-        "it does not show that the target or the group labels are right",
-    ),
-    "nDCG_AWRF": (
-        "relevance for readers times closeness of group exposure to its target",
-        "it does not show which of the two changed",
-    ),
-    "Product": ("the product of two measures", "it does not show which of the two changed"),
-    "ByGroup": (
-        "how a measure differs between groups",
-        "equal values may be equally bad",
-    ),
-    "EU": (
-        "how well generated answers match the gold answers",
-        "it does not show whether an answer is true or supported by the documents",
-    ),
-    "nDCG": _RELEVANCE,
-    "nDCG_TREC": _RELEVANCE,
-}
-"""What a measure shows and what it does not show, by name."""
-
-
-def measure_name(measure: str) -> str:
-    """Return the full name of a measure, or ``""``."""
-    parsed = _parsed(measure)
-    inner = getattr(parsed, "inner", parsed)
-    return str(getattr(inner, "PRETTY_NAME", None) or "")
-
-
-def axis_text(measure: str, better: str) -> str:
+def axis_text(measure: MeasureInfo) -> str:
     """Return the title of an axis: the name of a measure, its label and the better direction."""
-    name = measure_name(measure)
-    text = f"{name} ({measure})" if name not in ("", measure) else measure
-    return f"{text}, {better} is better"
+    name = measure.full_name
+    text = f"{name} ({measure})" if name not in ("", measure) else str(measure)
+    return f"{text}, {measure.better} is better"
 
 
-def reading(measure: str, better: str) -> str:
-    """Return one sentence on how to read the values of a measure.
-
-    Args:
-        measure: the label of the measure.
-        better: ``"higher"`` or ``"lower"``.
-    """
-    parsed = _parsed(measure)
-    inner = getattr(parsed, "inner", parsed)
-    short = str(getattr(inner, "SHORT_DESC", None) or "").strip().rstrip(".")
-    about, limit = _READING.get(getattr(inner, "NAME", ""), (short, ""))
-    sampled = " (mean over the sampled rankings)" if inner is not parsed else ""
-    return f"{better} is better: {about}{sampled}" + (f"; {limit}." if limit else ".")
+def reading(measure: MeasureInfo) -> str:
+    """Return one sentence on how to read the values of a measure."""
+    caveat = f"; {measure.caveat}" if measure.caveat else ""
+    return f"{measure.better} is better: {measure.about}{caveat}."
 
 
 def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
@@ -512,15 +424,14 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     """Return sentences on the limits of the numbers."""
     sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
     sentences = list(LIMITS)
-    if sampled and any(
-        m.startswith(("EE_D", "EE_L", "GroupEE_D", "GroupEE_L")) for m in results.measures
-    ):
+    parts = [part for measure in results.measures for part in measure.with_parts()]
+    if sampled and any(part.has_sampling_bias for part in parts):
         sentences.append(
             "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
             f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is "
             "not 0 but the share of the documents that a ranking shows."
         )
-    if any("roup" in m or "AWRF" in m for m in results.measures):
+    if any(measure.reads_groups for measure in results.measures):
         sentences.append(
             "Groups are labels of documents, made by people or rules, and often missing. The "
             "target of exposure is a choice."
@@ -530,7 +441,7 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
 
 def page_warnings(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return the warnings of a page."""
-    texts = [*results.config.get("warnings", []), *shown_texts(results.remarks)]
+    texts = shown_texts(remark for remark in results.remarks if remark.kind != STUDY_NOTE)
     counts = results.counts
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())

@@ -13,10 +13,11 @@ import numpy as np
 from fairtk.display.figures import CORNERS, place_labels
 from fairtk.display.tables import shorten, text_width
 from fairtk.frames import FloatArray
-from fairtk.report.tables import axis_text, mean_intervals_of, measure_name
+from fairtk.measures.info import MeasureInfo
+from fairtk.report.tables import axis_text, mean_intervals_of
 
 if TYPE_CHECKING:
-    from fairtk.experiment import Results
+    from fairtk.experiment.results import Results
 
 _WIDTH = 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 464, 50, 356  # the ends of the plot
@@ -25,34 +26,36 @@ _LABEL_LETTERS, _TITLE_LETTERS = 24, 60
 _LABEL_DISTANCES = (9, 16, 26, 40, 58)
 
 
-def main_measures(results: Results) -> tuple[str, str] | None:
+def main_measures(results: Results) -> tuple[MeasureInfo, MeasureInfo] | None:
     """Return the measures of the first figure, or `None` if there are fewer than two.
 
     x is the first measure for which lower is better, or the first one. y is the last of the others
-    that is not a product.
+    that is not computed from several measures.
     """
     measures = results.measures
     if len(measures) < 2:
         return None
-    x = next((m for m in measures if results.better(m) == "lower"), measures[0])
+    x = next((m for m in measures if m.better == "lower"), measures[0])
     others = [m for m in measures if m != x]
-    simple = [m for m in others if "nDCG_AWRF" not in m and "Product" not in m and " * " not in m]
+    simple = [m for m in others if len(m.parts) < 2]
     return x, (simple or others)[-1]
 
 
-def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any] | None:
+def trade_off(
+    results: Results, x: MeasureInfo, y: MeasureInfo, baseline: str
+) -> dict[str, Any] | None:
     """Return the layout of the means of two measures, with intervals over queries.
 
     Args:
         results: the results.
-        x: the label of the horizontal measure.
-        y: the label of the vertical measure.
+        x: the horizontal measure.
+        y: the vertical measure.
         baseline: the system that others are compared with.
 
     Returns:
         The variables of the template; `None` if no system has both means.
     """
-    values = np.array([mean_intervals_of(results.means, results.per_query, m)[:3] for m in (x, y)])
+    values = np.array([mean_intervals_of(results, m)[:3] for m in (x, y)])
     drawn = np.flatnonzero(~np.isnan(values[:, 0]).any(axis=0))
     if not len(drawn):
         return None
@@ -62,7 +65,7 @@ def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any]
     upward, y_ticks = _scaled(values[1], _BOTTOM, _TOP)
     names = [results.systems[i] for i in drawn]
     labels = [shorten(name, _LABEL_LETTERS) for name in names]
-    sides = results.better(x), results.better(y)
+    sides = x.better, y.better
     better = (
         _RIGHT - 60 if sides[0] == "higher" else _LEFT + 4,
         _TOP + 14 if sides[1] == "higher" else _BOTTOM - 6,
@@ -71,7 +74,7 @@ def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any]
     return {
         "width": _WIDTH,
         "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
-        "titles": [_axis_title(results, measure) for measure in (x, y)],
+        "titles": [_axis_title(measure) for measure in (x, y)],
         "ticks": (x_ticks, y_ticks),
         "better": (*better, CORNERS[sides]),
         "systems": [
@@ -146,10 +149,10 @@ def _near(point: tuple[float, float], box: list[float]) -> list[float] | None:
     return near.tolist() if math.dist(near, point) > _LABEL_DISTANCES[1] else None
 
 
-def _axis_title(results: Results, measure: str) -> list[str]:
+def _axis_title(measure: MeasureInfo) -> list[str]:
     """Return the lines of an axis title."""
-    name, better = measure_name(measure), results.better(measure)
-    title = axis_text(measure, better)
+    name, better = measure.full_name, measure.better
+    title = axis_text(measure)
     if len(title) <= _TITLE_LETTERS:
         return [title]
     if name in ("", measure):

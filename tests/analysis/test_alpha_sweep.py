@@ -11,7 +11,7 @@ from small_frames import small_groups
 
 import fairtk
 from fairtk import EE_D, EE_R, FairSampler
-from fairtk.analysis.alpha_sweep import dominated, drawn_queries, price
+from fairtk.analysis.alpha_sweep import dominated, price
 from fairtk.cli.group import cli
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 
@@ -65,12 +65,6 @@ def test_the_price_of_a_level_by_hand():
     assert price(x, y, 1.0, [False, False]) == pytest.approx([2.0])
     # where lower is better in y: at most 1 up to x = 1/2
     assert price(x, y, 1.0, [True, True]) == pytest.approx([0.0])
-
-
-def test_resamples_have_the_weight_of_the_queries():
-    weights = drawn_queries(5, 50, 1)
-    assert weights.sum(axis=1) == pytest.approx(np.ones(51))
-    assert weights[0] == pytest.approx([0.2] * 5)
 
 
 def test_the_curve_is_exact():

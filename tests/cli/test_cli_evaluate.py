@@ -4,7 +4,7 @@ import re
 import pandas as pd
 import pytest
 
-from fairtk.experiment.evaluate_runs import unique_names
+from fairtk.experiment.inputs import unique_names
 
 
 def error(result):

@@ -11,7 +11,7 @@ from fairtk import AWRF, EE_D, EE_L, EE_R, EU, FairSampler, Groups, OracleSample
 from fairtk.credit import fit_browsing, order_audit
 from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.exposure import Fitted
-from fairtk.report.statistics import EQUAL_VALUES
+from fairtk.statistics.intervals import EQUAL_VALUES
 
 MIDDLE_LOST = (1.0, 0.8, 0.5, 0.6, 0.9)
 

@@ -53,3 +53,11 @@ def test_the_steps_from_a_file_to_a_number(tmp_path):
     assert len(counted) <= 8
     uncounted = set(re.findall(r"`(\w+)`", other))
     assert types == set(counted) | uncounted
+
+
+def test_each_file_of_experiments_has_one_subject():
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition("## The files of `experiment`")[2].partition("\n## ")[0]
+    named = re.findall(r"`(\w+\.py)`", section)
+    files = {path.name for path in (PACKAGE / "experiment").glob("*.py")}
+    assert sorted(named) == sorted(files - {"__init__.py"})

@@ -15,8 +15,8 @@ from fairtk import PlackettLuceExposure
 from fairtk.cli.group import cli
 from fairtk.errors import UndefinedWarning
 from fairtk.io import write_qrels, write_run
-from fairtk.report.statistics import SAME_AMOUNT, TESTS
 from fairtk.statistics import paired_test
+from fairtk.statistics.tests import SAME_AMOUNT, TESTS
 
 QIDS, DOCNOS = [f"q{i}" for i in range(20)], [f"d{i}" for i in range(10)]
 RUN = pd.DataFrame(

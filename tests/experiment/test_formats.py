@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import jsonschema
 import numpy as np
@@ -18,8 +19,8 @@ from fairtk import EE_D, EE_R, FairSampler
 from fairtk.credit import Citations
 from fairtk.errors import DataWarning, InputError, NotFoundError, StoreError
 from fairtk.experiment import export, open_results, results_schema
-from fairtk.experiment.formats import file_names
 from fairtk.io import read_qrels, read_run
+from fairtk.report.exports import file_names
 from fairtk.transformers import FairTransformer
 
 QIDS = ["q0", "frage é", "問い3", "q4"]
@@ -72,8 +73,7 @@ def results(world, store):
     with pytest.warns(fairtk.errors.FairtkWarning):
         made = fairtk.Experiment(systems, topics, qrels, MEASURES, save_dir=store, baseline="plain")
     answers = made.rankings("answers «é»")
-    made.credits = {"answers «é»": Citations(cutoff=3)(answers)}
-    return made
+    return replace(made, credits={"answers «é»": Citations(cutoff=3)(answers)})
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +200,8 @@ def test_the_folder_is_what_the_schema_says(folder):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda c: c["config.json"].update(form=5),
-        lambda c: c["config.json"].pop("better"),
+        lambda c: c["config.json"].update(form=4),
+        lambda c: c["config.json"]["measures"][0].pop("better"),
         lambda c: c["config.json"]["systems"].update(plain="../../plain.parquet"),
         lambda c: c["values.parquet"][0].update(value="0.5"),
         lambda c: c["values.parquet"][0].update(more=1),

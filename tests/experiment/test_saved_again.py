@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -52,8 +53,8 @@ def test_a_save_that_fails_leaves_the_older_one(tmp_path):
     results_of().save(tmp_path)
     before = files(tmp_path)
     odd = results_of(2.0)
-    odd.qrels = odd.qrels.assign(note=pd.Series([1, "a", b"c", {}], dtype=object))
-    odd._qrels = odd.qrels
+    note = pd.Series([1, "a", b"c", {}], dtype=object)
+    odd = replace(odd, labels=odd.qrels.assign(note=note))
     with pytest.raises(InputError):
         odd.save(tmp_path)
     assert files(tmp_path) == before

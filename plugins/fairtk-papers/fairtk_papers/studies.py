@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -20,6 +20,7 @@ import pydantic
 import typing_extensions
 from pydantic import Field
 
+from fairtk import Remark
 from fairtk.display import (
     PALETTE,
     Table,
@@ -445,6 +446,17 @@ def allow_name_reuse() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "system .* differs from the stored system", DataWarning)
         yield
+
+
+def study_remark(kind: Literal["study note", "study warning"], text: str) -> Remark:
+    """Return a text of a study as a remark of its results.
+
+    Args:
+        kind: ``"study note"`` is shown below tables, ``"study warning"`` among the warnings of a
+            page.
+        text: the text, without a full stop.
+    """
+    return Remark(kind, "", "", 0, 0, (), 0, text)
 
 
 @contextmanager

@@ -52,8 +52,8 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert f"--setting {setting}" in text
     assert "Means of EE_D and EE_R. BM25: alpha 0: 0." in text  # the picture in words
     assert "upper quartile of EE_D: alpha 0: 0." in text and "&#34;n_samples&#34;: 2" in text
-    config = json.loads((model / "config.json").read_text(encoding="utf-8"))["experiment"]
-    assert isinstance(config["warnings"], list)
+    remarks = json.loads((model / "config.json").read_text(encoding="utf-8"))["remarks"]
+    assert [remark["detail"] for remark in remarks if remark["kind"] == "study warning"] == []
     assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 5
     (svg,) = (tmp_path / "out").glob("settings/*/figures/requests_LaMP-2.svg")  # Figure 7
     status = fairtk("rag", *map(str, words), "--status", "--format", "csv")

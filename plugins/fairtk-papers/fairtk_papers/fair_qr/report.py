@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -574,7 +575,8 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
     for attribute in results.data.attributes:
         part, saved = results.for_attribute(attribute), folder / "pages" / file_name(attribute)
         page = part.as_experiment(attribute)
-        page.config |= {} if command is None else {"command": command}
+        if command is not None:
+            page = replace(page, config={**page.config, "command": command})
         page.save(saved)
         save_sections(saved, _sections(part, attribute, pictures.get(f"why {attribute}", [])))
     for attribute in results.attributes_with_fair_qr:

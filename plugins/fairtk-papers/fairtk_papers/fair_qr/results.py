@@ -15,9 +15,8 @@ from fairtk.errors import FairtkWarning, NotFoundError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
-from fairtk_papers.fair_qr.report import write_report
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
-from fairtk_papers.fair_qr.stages import SystemResults
+from fairtk_papers.fair_qr.stored import SystemResults
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -35,6 +34,7 @@ from fairtk_papers.fair_qr.values import (
     same_answers,
     summary,
 )
+from fairtk_papers.studies import study_remark
 
 N_TEXTS = 10  # ranks with texts on pages
 
@@ -219,10 +219,11 @@ class QrResults:
                 save_dir=self.store,
             )
         failures = self.missing.query("attribute == @attribute and variation == ''")
-        results.failures = failures.rename(columns={"reason": "error"})[["system", QID, "error"]]
-        results.environment.pop("time")  # equal results have equal files
+        failures = failures.rename(columns={"reason": "error"})[["system", QID, "error"]]
+        # equal results have equal files
+        environment = {name: v for name, v in results.environment.items() if name != "time"}
         target_name = self.data.target_label(attribute)
-        results.config = {
+        config = {
             "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target_name}",
             "description": (
                 f"{BM25} uses the original query. fair-qr refines it for groups whose exposure is "
@@ -231,12 +232,17 @@ class QrResults:
             "data": self.data.name,
             "attribute": attribute,
             "target": target_name,
-            "note": f"Target: {target_name}.",
             "model": repr(self.llm),
-            "warnings": self.warnings_for(attribute),
             "correction": self.settings.correction,
         }
-        return results
+        remarks = (
+            study_remark("study note", f"Target: {target_name}"),
+            *results.remarks,
+            *(study_remark("study warning", t) for t in self._warnings_of_systems(attribute)),
+        )
+        return replace(
+            results, failures=failures, environment=environment, config=config, remarks=remarks
+        )
 
     def for_attribute(self, attribute: str) -> QrResults:
         """Return the results of one attribute.
@@ -264,12 +270,16 @@ class QrResults:
 
     def warnings_for(self, *attributes: str) -> list[str]:
         """Return the warnings for some attributes; see `warnings`."""
+        texts = self._warnings_of_systems(*attributes)
+        texts += [text for name in attributes for text in self._evaluation[3][name]]
+        return list(dict.fromkeys(texts))
+
+    def _warnings_of_systems(self, *attributes: str) -> list[str]:
         systems = {c: s for c, s in self.systems.items() if c.attribute in attributes}
         texts = [text for system in systems.values() for text in system.warnings]
         texts.append(empty_ranking_warning(systems))
         drift = self.drift.query("attribute in @attributes")
         texts.append(drift_warning(drift, same_answers(systems), self.settings.cutoff))
-        texts += [text for name in attributes for text in self._evaluation[3][name]]
         return list(dict.fromkeys(filter(None, texts)))
 
     @property
@@ -323,6 +333,8 @@ class QrResults:
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
+        from fairtk_papers.fair_qr.report import write_report
+
         return write_report(self, Path(folder), command)
 
     # Parts -------------------------------------------------------------------------------------

@@ -39,13 +39,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stages import (
-    StudySystem,
-    finished_qids,
-    merge_warnings,
-    name_errors,
-    stored_results,
-)
+from fairtk_papers.fair_qr.stored import finished_qids, merge_warnings, stored_results
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -60,6 +54,7 @@ from fairtk_papers.fair_qr.systems import (
     configured_retrievers,
     make_bm25,
     make_system,
+    name_errors,
     pairs,
     random_terms,
     refuse_runs,
@@ -410,8 +405,10 @@ class QrStudy:
 
     # Systems ----------------------------------------------------------------------------------
 
-    def stage(self, cell: Cell, llm: Any = None, alias: Cell | None = None) -> StudySystem:
-        """Return a cell as a stage of an experiment; see `StudySystem`."""
+    def stage(self, cell: Cell, llm: Any = None, alias: Cell | None = None) -> Any:
+        """Return a cell as a stage of an experiment, a `StudySystem`."""
+        from fairtk_papers.fair_qr.stages import StudySystem
+
         return StudySystem(self, cell, llm, alias)
 
     def refiner(self, cell: Cell, llm: Any) -> FairQR:
@@ -613,7 +610,7 @@ class QrStudy:
         return random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
 
     def _issue_warnings(
-        self, ranked: Mapping[StudySystem, list[str]], records: list[warnings.WarningMessage]
+        self, ranked: Mapping[Any, list[str]], records: list[warnings.WarningMessage]
     ) -> None:
         """Issue the recorded warnings, each text once per study."""
         qids_by_text: dict[str, list[str]] = {}

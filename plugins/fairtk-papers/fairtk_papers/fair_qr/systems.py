@@ -12,6 +12,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
+    FairtkError,
+    InputError,
     MissingPluginError,
     NotFoundError,
     ParameterError,
@@ -639,3 +642,16 @@ def configured_retrievers(
     ]
     bm25 = {**settings.bm25, **_options(first)}
     return {first_name: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)
+
+
+@contextmanager
+def name_errors(cell: Cell) -> Iterator[None]:
+    """Start the messages of a plugin's errors with the name of its system."""
+    try:
+        yield
+    except Exception as error:
+        if cell.refines:
+            raise
+        kind = InputError if isinstance(error, InputError) else FairtkError
+        text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {text}") from error

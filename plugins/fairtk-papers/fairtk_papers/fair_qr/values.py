@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +11,19 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, UndefinedWarning, format_list
+from fairtk.errors import DataWarning, format_list
 from fairtk.experiment import Experiment
-from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK
 from fairtk.frames.texts import words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
-from fairtk.statistics import mean_intervals
+from fairtk.statistics import correct_p_values, mean_intervals, paired_test
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.studies import TIMES, collect_warnings
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.stages import SystemResults
+    from fairtk_papers.fair_qr.stored import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
@@ -89,9 +87,9 @@ def summary(
             for exploratory settings.
     """
     systems = list(dict.fromkeys(values["system"]))
-    tests = pd.DataFrame()
+    tests: dict[str, Any] = {}
     if correction is not None:
-        tests = test_against_baseline(values, systems, correction).set_index(["measure", "system"])
+        tests = corrected_p_values(values, systems, correction)
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -104,27 +102,25 @@ def summary(
         # without rounding errors, so that equal changes have no interval
         table |= _with_interval(f"{name} change", np.round(numbers - numbers[0], _DECIMALS))
         if correction is not None:
-            table[f"{name} p"] = tests.loc[name].loc[systems, "p_corrected"].to_numpy()
+            table[f"{name} p"] = tests[name]
     table["product of means"] = table[NDCG] * table[FAIRNESS]
     table["missing"] = [len(missing[system]) for system in systems]
     return pd.DataFrame(table)
 
 
-def test_against_baseline(
-    values: pd.DataFrame, systems: list[str], correction: str
-) -> pd.DataFrame:
-    """Test all systems against the first one, as `fairtk.Results.compare` does.
+def corrected_p_values(values: pd.DataFrame, systems: list[str], correction: str) -> dict[str, Any]:
+    """Return the p-values of all systems against the first one, as `fairtk.Results.compare` does.
 
-    The tests of a measure are one family, as on the page of an attribute.
+    The tests of a measure are one family, as on the page of an attribute, whose caption reports
+    undefined tests. The arrays are by measure, and NaN for the first system.
     """
-    means = pd.DataFrame(index=systems)
-    comparison = SystemComparison(values, systems, systems[0], lambda _: "higher", means)
-    with warnings.catch_warnings():
-        # the caption of the page reports undefined tests
-        warnings.simplefilter("ignore", UndefinedWarning)
-        return comparison.table(
-            {"test": "t", "confidence": 0.95}, None if correction == "none" else correction
-        )
+    tests = {}
+    for name, rows in values.groupby("measure", sort=False):
+        table = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
+        table = table[:, ~np.isnan(table).any(axis=0)]
+        p = [np.nan, *(paired_test(row, table[0]).p for row in table[1:])]
+        tests[str(name)] = correct_p_values(p, correction)
+    return tests
 
 
 _DECIMALS = 12

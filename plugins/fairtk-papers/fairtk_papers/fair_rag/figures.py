@@ -16,7 +16,7 @@ from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_fig
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require_columns
 from fairtk.measures import parse, value_bounds
-from fairtk.statistics import mean_intervals, percentile_interval
+from fairtk.statistics import bootstrap_counts, mean_intervals, percentile_interval
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
@@ -394,10 +394,7 @@ def correlation(
     sums = products.groupby(level=QID).sum().sort_index().to_numpy()
     if not len(sums):
         return math.nan, math.nan, math.nan, "there are no points"
-    weights = np.random.default_rng(seed).multinomial(
-        len(sums), [1 / len(sums)] * len(sums), resamples
-    )
-    totals = np.concatenate([np.ones((1, len(sums))), weights]) @ sums
+    totals = bootstrap_counts(len(sums), resamples, seed) @ sums
     n, sx, sy, sxx, syy, sxy = totals.T
     spread = np.maximum(n * sxx - sx**2, 0.0) * np.maximum(n * syy - sy**2, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from os import PathLike
@@ -84,6 +85,7 @@ from fairtk_papers.studies import (
     allow_name_reuse,
     collect_warnings,
     duplicates,
+    study_remark,
 )
 
 
@@ -220,10 +222,9 @@ class RagStudy:
                     on_progress(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     inputs = (task, retriever, generator, qrels)
                     try:
-                        with collect_warnings() as run_warnings:
-                            results = self.experiment(*inputs)
-                            _refuse_failed_systems(results, ", ".join((task.name, name, retriever)))
-                            per_query, per_sample = self._values(retriever, results)
+                        results = self.experiment(*inputs)
+                        _refuse_failed_systems(results, ", ".join((task.name, name, retriever)))
+                        per_query, per_sample = self._values(retriever, results)
                         with collect_warnings() as credit_warnings:
                             frames = self.credit(*inputs, results)
                     except DeferredError:
@@ -235,17 +236,22 @@ class RagStudy:
                     model = {"task": task.name, "retriever": retriever, "generator": name}
                     if keep_rankings:
                         saved = model_folder(self.folder, self.settings.name, tuple(model.values()))
-                        results.config |= {
+                        texts = dict.fromkeys([*label_warnings, *credit_warnings])
+                        remarks = [study_remark("study warning", text) for text in texts]
+                        config = {
+                            **results.config,
                             "title": "Fair RAG: " + ", ".join(model.values()),
                             "description": _SYSTEMS,
                             "license": task.license,
                             "study": self.settings.as_json(),
-                            "warnings": list(
-                                dict.fromkeys([*label_warnings, *run_warnings, *credit_warnings])
-                            ),
                             **({} if command is None else {"command": command}),
                         }
-                        results.credits = frames
+                        results = replace(
+                            results,
+                            config=config,
+                            credits=frames,
+                            remarks=(*remarks, *results.remarks),
+                        )
                         results.save(saved)
                     if frames:
                         alphas = {self.settings.systems[s]: f for s, f in frames.items()}

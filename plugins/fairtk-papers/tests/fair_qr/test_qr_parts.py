@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import qr_world
 from fairtk_papers.fair_qr.report import latex
-from fairtk_papers.fair_qr.stages import merge_warnings
+from fairtk_papers.fair_qr.stored import merge_warnings
 from fairtk_papers.fair_qr.values import iterations
 from fairtk_papers.studies import file_name
 from hypothesis import given

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.experiment.evaluate_runs import GivenGroups
+from fairtk.experiment.inputs import GivenGroups
 from fairtk.groups import Groups
 
 

@@ -28,7 +28,6 @@ import fairtk
 from fairtk import EE_R, EU, Experiment, FairSampler, Groups, Target
 from fairtk.credit import fit_browsing, order_audit, providers, query_gain
 from fairtk.measures import parse
-from fairtk.report.statistics import TESTS
 from fairtk.report.tables import mean_cells
 from fairtk.statistics import (
     curve_values,
@@ -40,6 +39,7 @@ from fairtk.statistics import (
     percentile_interval,
     two_level_mean,
 )
+from fairtk.statistics.tests import TESTS
 
 API = Path(__file__).parents[2] / "docs" / "api.txt"
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from fairtk.errors import InputError, NotFoundError
-from fairtk.report.statistics import CORRECTIONS
 from fairtk.statistics import correct_p_values
+from fairtk.statistics.corrections import CORRECTIONS
 
 TESTED = [method for method in CORRECTIONS if method != "none"]
 

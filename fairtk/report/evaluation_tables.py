@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import WIDTH, fitted_lines, number_text
+from fairtk.display.tables import WIDTH, fitted_lines, html_text, number_text
 from fairtk.errors import printable
 from fairtk.frames import QID
-from fairtk.remarks import shown_texts
-from fairtk.report.tables import LEVEL, baseline_table, best_systems, bias_text, marks_of
+from fairtk.report.tables import (
+    LEVEL,
+    baseline_table,
+    best_systems,
+    bias_text,
+    caption_texts,
+    marks_of,
+)
 
 if TYPE_CHECKING:
-    from fairtk.experiment import Comparison, Results
+    from fairtk.experiment.compare_runs import Comparison
+    from fairtk.experiment.results import Results
 
 
 def means_table(results: Results) -> Table:
@@ -26,9 +33,7 @@ def means_table(results: Results) -> Table:
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
     header = ["run", "queries", *results.measures]
-    return Table(
-        header, rows, " ".join([_directions(results), *shown_texts(results.remarks)]).strip()
-    )
+    return Table(header, rows, " ".join([_directions(results), *caption_texts(results)]).strip())
 
 
 def means_text(results: Results) -> str:
@@ -82,7 +87,7 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
     bias = bias_text(comparison.sampling_bias())
-    caption = [table.caption, bias, _directions(comparison), *shown_texts(comparison.remarks)]
+    caption = [table.caption, bias, _directions(comparison), *caption_texts(comparison)]
     if settings["queries"] == "common":
         caption.append("Queries: those with results in all runs.")
     if settings["margin"] is not None:
@@ -90,6 +95,16 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
             f"Margin: {_margins(settings['margin'])}; p < {LEVEL}: the difference is within it."
         )
     return table._replace(caption=" ".join(filter(None, caption)))
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison in aligned columns, with a line on significant differences."""
+    return table_text(comparison_table(comparison, 4), significant_text(comparison))
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return a comparison as HTML for a notebook."""
+    return html_text(comparison_table(comparison, 4))
 
 
 def _margins(margin: Any) -> str:
@@ -139,7 +154,7 @@ def _means(counts: pd.DataFrame) -> list[str]:
 
 
 def _directions(results: Results) -> str:
-    lower = [m for m in results.measures if results.better(m) == "lower"]
+    lower = [m for m in results.measures if m.better == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 

@@ -1,4 +1,4 @@
-"""Write results as TREC files with ir_metadata."""
+"""Results as CSV, and as TREC files with ir_metadata."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import ir_datasets
 
+from fairtk import checks
 from fairtk.errors import DataWarning, StoreError
 from fairtk.frames import DOCNO, LABEL, QID, SCORE
 from fairtk.io import write_qrels, write_run
@@ -19,6 +20,11 @@ from fairtk.io.atomic import atomic_text
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results
+
+
+def to_csv(results: Results) -> str:
+    """Return the means and numbers of queries as CSV with all digits."""
+    return str(results.counts.to_csv(index=False, lineterminator="\n"))
 
 
 def write_trec(results: Results, folder: Path) -> list[Path]:
@@ -49,10 +55,11 @@ def write_trec(results: Results, folder: Path) -> list[Path]:
 
 def ir_metadata(results: Results, system: str, more: Mapping[str, Any] | None = None) -> str:
     """Return the ir_metadata of a run; see `Results.to_ir_metadata`."""
+    checks.known("system", system, results.systems)
     config, environment = results.config, results.environment
     name, _, processor = str(environment.get("platform", "")).partition(" ")
     packages: Mapping[str, str] = environment.get("packages", {})
-    evaluation: dict[str, Any] = {"reported measures": results.measures}
+    evaluation: dict[str, Any] = {"reported measures": list(map(str, results.measures))}
     if results.baseline is not None:
         evaluation["baseline"] = [results.baseline]
     goal = {"research goal": {"evaluation": evaluation}} if results.measures else {}

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import t
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.report.statistics import EQUAL_VALUES, TOO_FEW
 from fairtk.statistics import mean_intervals, no_interval
+from fairtk.statistics.intervals import EQUAL_VALUES, TOO_FEW
 
 TABLE = np.random.default_rng(3).normal(size=(3, 12))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.report.statistics import TESTS, sign_flip_means
 from fairtk.statistics import paired_test
+from fairtk.statistics.tests import TESTS, sign_flip_means
 
 GENERATOR = np.random.default_rng(11)
 X, Y = GENERATOR.random((2, 15))
@@ -221,7 +221,7 @@ def test_the_default_seed():
 
 def test_batches_are_one_draw(monkeypatch):
     whole = [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS]
-    monkeypatch.setattr("fairtk.report.statistics._MOST_NUMBERS", 200 * 64)
+    monkeypatch.setattr("fairtk.statistics.bootstrap._MOST_NUMBERS", 200 * 64)
     assert [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS] == whole
 
 

@@ -1,9 +1,8 @@
-"""Statistics over queries: tests, margins, intervals, corrections."""
+"""Paired tests of two systems over queries."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -13,152 +12,12 @@ import numpy.typing as npt
 from fairtk import checks
 from fairtk.errors import InputError
 from fairtk.frames import FloatArray
-
-_MOST_NUMBERS = 1 << 22
-"""The maximum number of random numbers in memory."""
-
-
-def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Return values as an array of floats, with NaN for undefined values.
-
-    Raises:
-        InputError: a value is infinite or not a number, or the number of dimensions is wrong.
-    """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from None
-    if array.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    infinite = np.isinf(array)
-    if infinite.any():
-        index = tuple(int(i) for i in np.argwhere(infinite)[0])
-        where = index[0] if ndim == 1 else index
-        raise InputError(f"{name} must be finite or NaN, got {array[index]} at index {where}")
-    return array
-
-
-def check_drawing(confidence: float, resamples: int) -> None:
-    """Check that `confidence` is in (0, 1) and `resamples` at least 1.
-
-    Raises:
-        ParameterError: a value is out of range.
-    """
-    checks.open_interval("confidence", confidence)
-    checks.integer("resamples", resamples)
-
-
-def batches(resamples: int, n: int) -> Iterator[int]:
-    """Yield the sizes of batches of resamples of n values."""
-    size = max(1, _MOST_NUMBERS // max(n, 1))
-    for start in range(0, resamples, size):
-        yield min(size, resamples - start)
-
-
-def mean_intervals(
-    values: npt.ArrayLike,
-    *,
-    confidence: float = 0.95,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> tuple[FloatArray, FloatArray]:
-    """Compute Student's t intervals of means over queries.
-
-    Args:
-        values: shape (means, queries). The mean and its interval are over the values that are not
-            NaN.
-        confidence: the level of each interval, in (0, 1).
-        bounds: the smallest and the largest possible value, which clip the intervals.
-
-    Returns:
-        The lower and the upper ends, each of shape (means,), with the mean between them. They are
-        NaN for fewer than two defined values, and if all values are equal: an interval of width 0
-        would claim certainty. `no_interval` returns the reason.
-
-    Raises:
-        InputError: a value is infinite or not a number.
-        ParameterError: `confidence` is out of range.
-    """
-    from scipy.stats import t
-
-    checks.open_interval("confidence", confidence)
-    table = numbers(values, "values", ndim=2)
-    defined = ~np.isnan(table)
-    n = defined.sum(axis=1)
-    enough = n >= 2
-    mean = np.where(defined, table, 0.0).sum(axis=1) / np.maximum(n, 1)
-    square = (np.where(defined, table - mean[:, None], 0.0) ** 2).sum(axis=1)
-    degrees = np.maximum(n - 1, 1)
-    half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(square / degrees / np.maximum(n, 1))
-    largest = np.where(defined, np.abs(table), 0.0).max(axis=1, initial=0.0)
-    # equal values, up to rounding of their mean
-    equal = (np.sqrt(square) <= _ZERO * largest) | (half <= _ZERO * largest)
-    half[equal | ~enough] = np.nan
-    # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval
-    low = np.maximum(mean - half, np.minimum(bounds[0], mean))
-    high = np.minimum(mean + half, np.maximum(bounds[1], mean))
-    return low, high
-
-
-TOO_FEW = "fewer than two values are defined"
-EQUAL_VALUES = "all values are equal"
-
-
-def no_interval(values: npt.ArrayLike) -> str:
-    """Return the reason if a mean has no interval (see `mean_intervals`), otherwise ``""``.
-
-    Args:
-        values: shape (n,). NaN is ignored.
-
-    Raises:
-        InputError: a value is infinite or not a number.
-    """
-    row = numbers(values, "values", ndim=1)
-    low, _ = mean_intervals(row[None])
-    if not math.isnan(low[0]):
-        return ""
-    return TOO_FEW if (~np.isnan(row)).sum() < 2 else EQUAL_VALUES
-
-
-def percentile_interval(
-    value: float, drawn: npt.ArrayLike, confidence: float = 0.95
-) -> tuple[float, float, str]:
-    """Return the percentile interval of a value from its bootstrap samples.
-
-    Args:
-        value: the value for the original queries.
-        drawn: the values for the bootstrap samples, shape (resamples,); NaN if undefined.
-        confidence: the level of the interval, in (0, 1).
-
-    Returns:
-        The ends, with `value` between them, and ``""``. Otherwise NaN, NaN and the reason: less
-        than half of the values are defined; all are equal; or `value` is not between the ends, so
-        the bootstrap is biased.
-
-    Raises:
-        InputError: a value is infinite or not a number.
-        ParameterError: `confidence` is out of range.
-    """
-    checks.open_interval("confidence", confidence)
-    values = numbers(drawn, "drawn", ndim=1)
-    defined = values[~np.isnan(values)]
-    nothing = math.nan, math.nan
-    if math.isnan(value):
-        return *nothing, "the value is undefined"
-    if 2 * len(defined) < len(values) or len(defined) < 2:
-        return *nothing, "the value is undefined for most bootstrap samples"
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    rounding = _ZERO * max(abs(value), float(np.abs(defined).max()))
-    if high - low <= rounding:
-        return *nothing, "the bootstrap samples have equal values"
-    if not low - rounding <= value <= high + rounding:
-        return *nothing, "the bootstrap is biased: the value is outside its percentile interval"
-    return min(float(low), value), max(float(high), value), ""
-
+from fairtk.statistics.arrays import ZERO, check_drawing, numbers
+from fairtk.statistics.bootstrap import batches
+from fairtk.statistics.intervals import mean_intervals
 
 _EXACT = 20
 """The maximum number of differences for which all sign vectors are used."""
-_ZERO = 1e-12
-"""Numbers below this share of the largest one are rounding errors and count as 0."""
 
 
 def sign_flip_means(
@@ -199,7 +58,7 @@ def sign_flip_means(
     kept_mean = sums / np.where(split, sizes, 1.0)
     changed_mean = (total - sums) / np.where(split, n - sizes, 1.0)
     low, high = np.minimum(kept_mean, changed_mean), np.maximum(kept_mean, changed_mean)
-    rounding = _ZERO * float(np.abs(differences).max())
+    rounding = ZERO * float(np.abs(differences).max())
     for ends in (low, high):
         ends[np.abs(ends) <= rounding] = 0.0
     low[~split], high[~split] = -np.inf, np.inf
@@ -207,8 +66,10 @@ def sign_flip_means(
 
 
 Test = Literal["t", "wilcoxon", "randomization"]
+
 TESTS: tuple[Test, ...] = get_args(Test)
 """The names of the paired tests."""
+
 MEAN, PSEUDOMEDIAN = "mean", "pseudomedian"
 """The estimands of tests."""
 
@@ -326,7 +187,7 @@ def paired_test(
         else:
             few = f"{n} differences"
         note = f"{few} are too few for a bounded interval at {confidence:.4g}"
-    elif high - low <= _ZERO * abs(estimate):
+    elif high - low <= ZERO * abs(estimate):
         low = high = math.nan
         note = note or "too many differences are equal for an interval"
     effect = cohens_dz(differences)
@@ -388,7 +249,7 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
     defined = ~(np.isnan(first) | np.isnan(second))
     first, second = first[defined], second[defined]
     differences = first - second
-    rounding = _ZERO * np.maximum(np.abs(first), np.abs(second)).max(initial=0.0)
+    rounding = ZERO * np.maximum(np.abs(first), np.abs(second)).max(initial=0.0)
     differences[np.abs(differences) <= rounding] = 0.0
     differences.sort()
     if len(differences) and differences[-1] - differences[0] <= rounding:
@@ -397,6 +258,7 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
 
 
 SAME_AMOUNT = "all pairs differ by the same amount"
+
 _SMALLEST = 1e-150
 """Numbers below this have a square of 0 in floating-point arithmetic, so they count as 0."""
 
@@ -412,7 +274,7 @@ def no_test(differences: FloatArray) -> str:
     largest = np.abs(differences).max()
     if largest < _SMALLEST:
         return "all differences are 0"
-    if np.ptp(differences) <= _ZERO * largest:
+    if np.ptp(differences) <= ZERO * largest:
         return SAME_AMOUNT
     return ""
 
@@ -475,161 +337,3 @@ def _signed_rank_law(n: int) -> FloatArray:
     for rank in range(1, n + 1):
         law = (np.append(law, np.zeros(rank)) + np.append(np.zeros(rank), law)) / 2
     return law
-
-
-BETTER = ("higher", "lower")
-
-
-@dataclass(frozen=True)
-class MarginTest:
-    """The result of a non-inferiority or equivalence test.
-
-    Attributes:
-        margin: the margin.
-        n: the number of defined pairs.
-        difference: the mean of x - y over these pairs, NaN if there are no pairs.
-        low: the lower one-sided confidence bound.
-        high: the upper one-sided bound. With confidence 0.95, [low, high] is a 90 % interval.
-        p: the p-value, in [0, 1].
-        note: the reason if `p`, `low` and `high` are NaN, otherwise ``""``.
-    """
-
-    margin: float
-    n: int
-    difference: float
-    low: float
-    high: float
-    p: float
-    note: str
-
-
-def non_inferiority_test(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    margin: float,
-    *,
-    better: str = "higher",
-    confidence: float = 0.95,
-) -> MarginTest:
-    """Test whether x is less than `margin` worse than y, with a one-sided paired t-test.
-
-    The null hypothesis is that x is worse by `margin` or more.
-
-    Args:
-        x: values of one system, one per query, shape (n,).
-        y: values of the other system, for the same queries in the same order; pairs with NaN are
-            ignored.
-        margin: the largest acceptable loss, above 0, chosen before looking at the data.
-        better: the better direction, ``"higher"`` or ``"lower"``.
-        confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
-
-    Raises:
-        ParameterError: `margin` or `confidence` is out of range.
-        NotFoundError: the direction is unknown.
-        InputError: the shapes differ, or a value is infinite or not a number.
-    """
-    checks.known("direction `better`", better, BETTER)
-    margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
-    return _with_p(margin_test, not_below if better == "higher" else not_above)
-
-
-def equivalence_test(
-    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, *, confidence: float = 0.95
-) -> MarginTest:
-    """Test whether x and y differ by less than `margin`, with two one-sided paired t-tests.
-
-    The null hypothesis is that the absolute mean difference is `margin` or more. It is rejected if
-    the interval from `low` to `high` is within the margin.
-
-    Args:
-        x: see `non_inferiority_test`.
-        y: see `non_inferiority_test`.
-        margin: the smallest difference that matters, above 0, chosen before looking at the data.
-        confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
-
-    Raises:
-        ParameterError: `margin` or `confidence` is out of range.
-        InputError: the shapes differ, or a value is infinite or not a number.
-
-    References:
-        Schuirmann 1987.
-    """
-    margin_test, sides = _one_sided(x, y, margin, confidence)
-    return _with_p(margin_test, max(sides))
-
-
-def check_margin(margin: object, where: str = "margin") -> float:
-    """Return a margin.
-
-    Raises:
-        ParameterError: the margin is not a finite number above 0.
-    """
-    return checks.number(where, margin, ends="(]")
-
-
-def _one_sided(
-    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, confidence: float
-) -> tuple[MarginTest, tuple[float, float]]:
-    """Return the result without p-value, and the p-values of the lower and the upper margin."""
-    from scipy.stats import t
-
-    margin = check_margin(margin)
-    check_drawing(confidence, 1)
-    differences = pair_differences(x, y)
-    n = len(differences)
-    mean = float(differences.mean()) if n else math.nan
-    note = no_test(differences)
-    if note:
-        nothing = math.nan
-        return MarginTest(margin, n, mean, nothing, nothing, nothing, note), (nothing, nothing)
-    error = float(differences.std(ddof=1)) / math.sqrt(n)
-    half = float(t.ppf(confidence, n - 1)) * error
-    below, above = (float(t.sf((margin + way * mean) / error, n - 1)) for way in (1, -1))
-    margin_test = MarginTest(margin, n, mean, mean - half, mean + half, math.nan, note)
-    return margin_test, (below, above)
-
-
-def _with_p(margin_test: MarginTest, p: float) -> MarginTest:
-    return MarginTest(**{**vars(margin_test), "p": p})
-
-
-Correction = Literal["holm", "bonferroni", "fdr_bh", "none"]
-CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
-"""The names of the corrections of p-values."""
-
-
-def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
-    """Correct the p-values of a family of tests for multiple testing.
-
-    Args:
-        p: the p-values, shape (n,). NaN (no test) stays NaN and does not count.
-        method: ``"holm"`` (Holm 1979) and ``"bonferroni"`` control the family-wise error rate;
-            ``"fdr_bh"`` (Benjamini and Hochberg 1995) controls the false discovery rate of tests
-            that are independent or positively dependent; ``"none"`` or `None` for no correction.
-
-    Returns:
-        The corrected p-values in [0, 1], shape (n,).
-
-    Raises:
-        NotFoundError: the method is unknown.
-        InputError: a p-value is not in [0, 1].
-    """
-    name = checks.known("correction method", "none" if method is None else method, CORRECTIONS)
-    family = numbers(p, "p-values", ndim=1)
-    defined = ~np.isnan(family)
-    p_values = family[defined]
-    outside = (p_values < 0) | (p_values > 1)
-    if outside.any():
-        raise InputError(f"p-values must be in [0, 1], got {p_values[outside][0]}")
-    n = len(p_values)
-    order = np.argsort(p_values, kind="stable")
-    if name == "holm":
-        p_values[order] = np.maximum.accumulate(p_values[order] * np.arange(n, 0, -1))
-    elif name == "bonferroni":
-        p_values = p_values * n
-    elif name == "fdr_bh":
-        scaled = p_values[order] * (n / np.arange(1, n + 1))
-        p_values[order] = np.minimum.accumulate(scaled[::-1])[::-1]
-    out = np.full(len(family), np.nan)
-    out[defined] = np.minimum(p_values, 1.0)
-    return out

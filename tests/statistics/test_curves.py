@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.report.curves import CURVES
 from fairtk.statistics import curve_values
+from fairtk.statistics.curves import CURVES
 
 NAN = float("nan")
 

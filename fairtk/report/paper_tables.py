@@ -1,0 +1,154 @@
+"""Means with marks of significance, as tables for papers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fairtk import checks
+from fairtk.display import MarkedText, Table, latex_text, markdown_text, rounded_text
+from fairtk.errors import ParameterError, UndefinedWarning, warn
+from fairtk.experiment.comparison import SystemComparison
+from fairtk.frames import QID
+from fairtk.report.summaries import summary_texts
+from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
+from fairtk.statistics.corrections import CORRECTIONS
+from fairtk.statistics.tests import TESTS
+
+if TYPE_CHECKING:
+    from fairtk.experiment.results import Results
+
+
+def to_latex(results: Results, baseline: str | None, **options: Any) -> str:
+    """Return the means as a LaTeX table; see `Results.to_latex`."""
+    return latex_text(paper_table(results, baseline, **options))
+
+
+def to_markdown(results: Results, baseline: str | None, **options: Any) -> str:
+    """Return the means as a Markdown table; see `Results.to_latex`."""
+    return markdown_text(paper_table(results, baseline, **options))
+
+
+def paper_table(
+    results: Results,
+    baseline: str | None,
+    *,
+    digits: int = 4,
+    test: str | None = None,
+    correction: str | None = None,
+    significance: float = 0.05,
+    pairs: bool = False,
+) -> Table:
+    """Return the means with ranks and signs of significance; see `Results.to_latex`."""
+    checks.integer("digits", digits)
+    settings = dict(results.paper_settings)
+    if baseline is None:
+        baseline = settings["baseline"]
+    if baseline is not None:
+        if baseline not in results.systems and str(baseline).endswith((".tex", ".md")):
+            raise ParameterError(f"to write a file, pass path={str(baseline)!r}")
+        checks.known("system", baseline, results.systems)
+    if pairs:  # letters despite a baseline
+        baseline = None
+    correction = correction or settings["correction"]
+    drawing = {k: v for k, v in settings.items() if k not in ("baseline", "correction")}
+    drawing["test"] = test or drawing["test"]
+    checks.known("test", drawing["test"], TESTS)
+    checks.known("correction", correction, CORRECTIONS)
+    has_tests = len(results.systems) > 1 and bool(results.measures)
+    letters = has_tests and baseline is None
+    signs: dict[tuple[str, str], str] = {}
+    caption = [f"Means over {results.per_query[QID].nunique()} queries"]
+    if has_tests:
+        compared = results.system_comparison(baseline or results.systems[0])
+        signs, counts = _signs(compared, baseline, drawing, str(correction), significance)
+        corrected = corrected_for(str(correction), counts, len(results.systems), letters)
+        caption = [
+            f"Means; the best of a measure is bold{_SECOND * (len(results.systems) > 2)}. "
+            f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, {corrected}, "
+            f"p < {significance:g}; {queries_tested(compared)})"
+        ]
+    heads = [f"{m} {_ARROWS[m.better]}" for m in results.measures]
+    means = results.values.means
+    columns = [_cells(means[m.label], digits, m.better, signs) for m in results.measures]
+    if len(results.failures):
+        heads.append("failed")
+        columns.append([MarkedText(str(n)) for n in results.means["failed"]])
+    rows = [list(row) for row in zip(results.systems, *columns, strict=True)]
+    if letters:
+        rows = [[_letter(i), *row] for i, row in enumerate(rows)]
+    text = " ".join([f"{caption[0]}.", *summary_texts(results)])
+    heads = [*(["#"] if letters else []), "system", *heads]
+    return Table(heads, rows, text)
+
+
+def _signs(
+    compared: SystemComparison,
+    baseline: str | None,
+    drawing: Mapping[str, Any],
+    correction: str,
+    significance: float,
+) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
+    """Return the signs of means by measure and system, and the numbers of tests by measure."""
+    systems = compared.systems
+    if baseline is None:
+        pairs = list(combinations(range(len(systems)), 2))
+
+        def on_untested(text: str) -> None:
+            warn(text, UndefinedWarning, stacklevel=6)
+
+        wins, counts = compared.wins(pairs, drawing, correction, significance, on_untested)
+        losers: dict[tuple[str, str], list[int]] = {}
+        for measure, winner, loser in wins:
+            losers.setdefault((measure, systems[winner]), []).append(loser)
+        comma = "," if len(systems) > _ALPHABET else ""
+        signs = {key: comma.join(map(_letter, sorted(of))) for key, of in losers.items()}
+        return signs, counts
+    other = systems.index(baseline)
+    pairs = [(i, other) for i in range(len(systems)) if i != other]
+    # undefined tests have no dagger
+    wins, counts = compared.wins(pairs, drawing, correction, significance)
+    signs = {
+        (measure, systems[loser if winner == other else winner]): "\u2021"
+        if winner == other
+        else "\u2020"
+        for measure, winner, loser in wins
+    }
+    return signs, counts
+
+
+_ALPHABET = 26
+_ARROWS = {"higher": "\u2191", "lower": "\u2193"}
+_SECOND = ", the second is underlined"
+
+
+def _letter(index: int) -> str:
+    """Return the letters of a system: a to z, aa, ab, and so on."""
+    rest, last = divmod(index, _ALPHABET)
+    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
+
+
+def _meaning(baseline: str | None) -> str:
+    if baseline is None:
+        return "Superscript letters: better than these systems"
+    return f"\u2020 better, \u2021 worse than {baseline}"
+
+
+def _cells(
+    means: pd.Series, digits: int, better: str, signs: Mapping[tuple[str, str], str]
+) -> list[MarkedText]:
+    """Return the cells of a measure; means with equal rounded values have equal marks."""
+    values = means.round(digits)
+    order = values.dropna().drop_duplicates().sort_values(ascending=better == "lower").tolist()
+    ranks = {value: rank for rank, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
+    return [
+        MarkedText(
+            rounded_text(mean, digits),
+            ranks.get(value, 0) if len(order) > 1 else 0,
+            signs.get((str(means.name), str(system)), ""),
+        )
+        for system, mean, value in zip(means.index, means, values, strict=True)
+    ]

@@ -1,0 +1,16 @@
+from .bootstrap import bootstrap_counts as bootstrap_counts
+from .corrections import correct_p_values as correct_p_values
+from .curves import CurveValue as CurveValue
+from .curves import curve_values as curve_values
+from .intervals import mean_intervals as mean_intervals
+from .intervals import no_interval as no_interval
+from .intervals import percentile_interval as percentile_interval
+from .levels import TwoLevelMean as TwoLevelMean
+from .levels import two_level_mean as two_level_mean
+from .margins import MarginTest as MarginTest
+from .margins import equivalence_test as equivalence_test
+from .margins import non_inferiority_test as non_inferiority_test
+from .power import power_of_test as power_of_test
+from .power import queries_needed as queries_needed
+from .tests import PairedTest as PairedTest
+from .tests import paired_test as paired_test

@@ -1,0 +1,43 @@
+"""Checks of arrays of values, and the threshold for rounding errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk import checks
+from fairtk.errors import InputError
+from fairtk.frames import FloatArray
+
+ZERO = 1e-12
+"""Numbers below this share of the largest one are rounding errors and count as 0."""
+
+
+def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
+    """Return values as an array of floats, with NaN for undefined values.
+
+    Raises:
+        InputError: a value is infinite or not a number, or the number of dimensions is wrong.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from None
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    infinite = np.isinf(array)
+    if infinite.any():
+        index = tuple(int(i) for i in np.argwhere(infinite)[0])
+        where = index[0] if ndim == 1 else index
+        raise InputError(f"{name} must be finite or NaN, got {array[index]} at index {where}")
+    return array
+
+
+def check_drawing(confidence: float, resamples: int) -> None:
+    """Check that `confidence` is in (0, 1) and `resamples` at least 1.
+
+    Raises:
+        ParameterError: a value is out of range.
+    """
+    checks.open_interval("confidence", confidence)
+    checks.integer("resamples", resamples)

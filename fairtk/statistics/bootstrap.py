@@ -1,0 +1,41 @@
+"""Random draws of queries: bootstrap samples, and batches that bound memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairtk import checks
+from fairtk.frames import FloatArray
+
+_MOST_NUMBERS = 1 << 22
+"""The maximum number of random numbers in memory."""
+
+
+def batches(resamples: int, n: int) -> Iterator[int]:
+    """Yield the sizes of batches of resamples of n values."""
+    size = max(1, _MOST_NUMBERS // max(n, 1))
+    for start in range(0, resamples, size):
+        yield min(size, resamples - start)
+
+
+def bootstrap_counts(n: int, resamples: int, seed: int) -> FloatArray:
+    """Return how often each of n queries is in each bootstrap sample of size n.
+
+    Args:
+        n: the number of queries.
+        resamples: the number of bootstrap samples.
+        seed: the seed of the samples.
+
+    Returns:
+        Shape (resamples + 1, n). The first row has the original queries, once each.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    checks.integer("n", n)
+    checks.integer("resamples", resamples)
+    checks.integer("seed", seed, least=0)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+    return np.concatenate([np.ones((1, n)), drawn])

@@ -1,0 +1,95 @@
+"""Errors of a mean over queries and over samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.errors import InputError
+from fairtk.statistics.arrays import check_drawing, numbers
+from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
+
+
+@dataclass(frozen=True)
+class TwoLevelMean:
+    """A mean over queries of values that are estimated from samples.
+
+    Attributes:
+        n: the number of queries with a value.
+        mean: the mean of their values.
+        error: the standard error of the mean over queries and samples.
+        error_queries: the standard error over queries alone, as with infinitely many samples.
+        error_samples: the standard error over samples alone, for these queries; NaN if the variance
+            of a query is unknown.
+        low: the lower end of the interval over queries and samples (Student); NaN if all values are
+            equal.
+        high: the upper end.
+        low_samples: the lower end of the interval over samples (normal); NaN if `error_samples` is
+            0 or NaN.
+        high_samples: the upper end.
+        note: the reason if `low` is NaN, otherwise ``""``.
+    """
+
+    n: int
+    mean: float
+    error: float
+    error_queries: float
+    error_samples: float
+    low: float
+    high: float
+    low_samples: float
+    high_samples: float
+    note: str
+
+
+def two_level_mean(
+    values: npt.ArrayLike, variances: npt.ArrayLike, *, confidence: float = 0.95
+) -> TwoLevelMean:
+    """Compute a mean and the contributions of queries and samples to its error.
+
+    The variance of the values over queries is the variance of the true values plus the mean
+    sampling variance, so the former is the difference (at least 0).
+
+    Args:
+        values: values or differences, one per query, shape (n,); NaN is skipped.
+        variances: the sampling variances, same shape: 0 for exact values, NaN if unknown. Unbiased
+            estimates may be negative.
+        confidence: the level of the intervals, in (0, 1).
+
+    Returns:
+        The mean with its errors; errors and intervals over queries are NaN for fewer than two.
+
+    Raises:
+        InputError: the shapes differ, or a value is infinite or not a number.
+        ParameterError: `confidence` is out of range.
+    """
+    from scipy.stats import norm
+
+    check_drawing(confidence, 1)
+    value, variance = numbers(values, "values", ndim=1), numbers(variances, "variances", ndim=1)
+    if value.shape != variance.shape:
+        raise InputError(
+            f"values and variances must have the same length, got {len(value)} and {len(variance)}"
+        )
+    defined = ~np.isnan(value)
+    value, variance = value[defined], variance[defined]
+    n = len(value)
+    if n == 0:
+        nan = math.nan
+        return TwoLevelMean(0, nan, nan, nan, nan, nan, nan, nan, nan, TOO_FEW)
+    mean, of_samples = float(value.mean()), float(variance.mean())
+    error_samples = math.sqrt(max(of_samples, 0.0) / n) if not math.isnan(of_samples) else math.nan
+    total = float(value.var(ddof=1)) if n > 1 else math.nan
+    error = math.sqrt(total / n)
+    of_queries = total - max(of_samples, 0.0) if not math.isnan(of_samples) else math.nan
+    error_queries = math.sqrt(max(of_queries, 0.0) / n) if not math.isnan(of_queries) else math.nan
+    (low,), (high,) = mean_intervals(value[None], confidence=confidence)
+    # an estimated variance of 0 has no interval
+    near = float(norm.ppf((1 + confidence) / 2)) * (error_samples or math.nan)
+    return TwoLevelMean(
+        n, mean, error, error_queries, error_samples, float(low), float(high),
+        mean - near, mean + near, no_interval(value) if math.isnan(low) else "",
+    )  # fmt: skip
