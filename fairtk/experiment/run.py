@@ -313,6 +313,9 @@ def _results(
     ]
     columns = ["system", QID, "error"]
     failures = pd.DataFrame([*failed, *stored_failures], columns=columns, dtype="str")
+    remarks = (remarks_of_system(name, cells[name], len(engine.topics.qids)) for name in cells)
+    of_stages = list(chain.from_iterable(remarks))
+    emit([*of_stages, *stored_remarks], 4)  # also if all results failed
     _warn_of_failures(failures.iloc[: len(failed)], len(order) * len(engine.topics.qids))
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
@@ -335,9 +338,8 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    of_stages = [remarks_of_system(name, cells[name], len(topic_ids)) for name in cells]
-    values = replace(values, remarks=(*chain.from_iterable(of_stages), *stored_remarks, *counted))
-    emit(values.remarks, 4)
+    emit(counted, 4)
+    values = replace(values, remarks=(*of_stages, *stored_remarks, *counted))
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
