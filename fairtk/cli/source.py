@@ -16,8 +16,8 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: its name.
-        annotation: the annotation; `None` without one.
-        default: its value; ``inspect.Parameter.empty`` without one.
+        annotation: the annotation; `None` if it has none.
+        default: its value; ``inspect.Parameter.empty`` if it has none.
         module: the module whose names the annotation uses.
     """
 
@@ -46,10 +46,10 @@ def signature(target: str) -> tuple[dict[str, Parameter], str]:
     """
     module, _, names = target.partition(":")
     name, _, method = names.partition(".")
-    found = written(module, name)
-    if found is None:
+    definition = written(module, name)
+    if definition is None:
         raise AttributeError(f"module {module!r} has no {name!r}")
-    node, module = found
+    node, module = definition
     function = node
     if isinstance(node, ast.ClassDef):
         inside = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
@@ -107,8 +107,8 @@ def value_of(default: ast.expr | None, module: str) -> object:
         return inspect.Parameter.empty
     if isinstance(default, ast.Call) and name_of(default.func) == "get_args":
         return choices(default.args[0], module)
-    if isinstance(default, ast.Name) and (found := written(module, default.id)) is not None:
-        return value_of(found.node, found.module) if isinstance(found.node, ast.expr) else None
+    if isinstance(default, ast.Name) and (behind := written(module, default.id)) is not None:
+        return value_of(behind.node, behind.module) if isinstance(behind.node, ast.expr) else None
     try:
         return ast.literal_eval(default)
     except ValueError:
@@ -123,9 +123,9 @@ def members(annotation: ast.expr | None, module: str) -> Iterator[ast.expr]:
         yield from members(annotation.left, module)
         yield from members(annotation.right, module)
         return
-    found = written(module, annotation.id) if isinstance(annotation, ast.Name) else None
-    if found is not None and isinstance(found.node, ast.expr):
-        yield from members(found.node, found.module)
+    alias = written(module, annotation.id) if isinstance(annotation, ast.Name) else None
+    if alias is not None and isinstance(alias.node, ast.expr):
+        yield from members(alias.node, alias.module)
     elif isinstance(annotation, ast.Subscript) and name_of(annotation) in _SEVERAL:
         inner = annotation.slice
         first = inner.elts[0] if isinstance(inner, ast.Tuple) else inner
