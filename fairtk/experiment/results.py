@@ -291,19 +291,19 @@ class Results:
         Raises:
             NotFoundError: the results have no such measure, or several.
         """
-        label = str(measure).strip()
-        with contextlib.suppress(InputError):
-            if label not in self.measures:
-                # groups may not be registered, and plugins not installed
-                name, params = name_and_params(label)
+        label, name, params = str(measure).strip(), "", {}
+        if label not in self.measures:
+            try:
+                parsed = parse(measure)
+                label, name, params = format_measure(parsed), parsed.NAME, parsed.params
+            except InputError:  # groups are not registered, or a plugin is not installed
                 with contextlib.suppress(InputError):
-                    parsed = parse(measure)
-                    label, name, params = format_measure(parsed), parsed.NAME, parsed.params
-            same = [info for info in self.measures if info == label]
-            matches = same or [info for info in self.measures if info.matches(name, params)]
-            if len(matches) == 1:
-                return matches[0]
-        raise NotFoundError(kind, str(measure), self.measures)
+                    name, params = name_and_params(label)
+        matches = [info for info in self.measures if info == label]
+        matches = matches or [info for info in self.measures if info.matches(name, params)]
+        if len(matches) != 1:
+            raise NotFoundError(kind, str(measure), self.measures)
+        return matches[0]
 
     def measure(self, label: str) -> Any:
         """Return a measure as an object.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import warnings
@@ -18,7 +19,7 @@ import pandas as pd
 from fairtk.errors import DataWarning, FairtkError, FairtkWarning, UndefinedWarning
 from fairtk.frames import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
-from fairtk.measures import FairMeasure, parse
+from fairtk.measures import FairMeasure, MeasureInfo, parse
 from fairtk.measures.params import NOT_GIVEN
 from fairtk.measures.parsing import named_objects
 from fairtk.testing.toys import (
@@ -247,6 +248,23 @@ class MeasureContract:
             f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label), got "
             f"{sorted(columns)}"
         )
+
+    def test_tables_need_no_measure(self) -> None:
+        """What tables need to know is kept as JSON, and its texts are parts of a sentence."""
+        info = MeasureInfo.of(self.measure)
+        read = MeasureInfo.read(json.loads(json.dumps(info.as_json(), allow_nan=False)))
+        assert read.as_json() == info.as_json(), (
+            f"{self.measure!r}: {info.as_json()} is read back from JSON as {read.as_json()}"
+        )
+        for name in ("about", "caveat"):
+            text = getattr(info, name)
+            assert not text.endswith("."), (
+                f"{self.measure!r}: {name} must be a part of a sentence, got {text!r}"
+            )
+        if info.has_sampling_bias:
+            assert hasattr(self.measure, "sampling_bias"), (
+                f"{self.measure!r} declares a sampling bias, so it must define sampling_bias"
+            )
 
     def test_reads_back_what_it_prints(self) -> None:
         """``ir_measures.parse_measure(repr(measure))`` returns an equal measure."""

@@ -122,6 +122,9 @@ def _saved(write):
     return call
 
 
+SPELLINGS = ("AWRF@2", "EE_D @ 2", "E(nDCG @ 2)", E("nDCG@2"), "EE_D(browsing='MU')@2", EE_R @ 2)
+"""Other ways to name the measures."""
+
 CALLS = {
     "systems": lambda r, f: r.systems,
     "measures": lambda r, f: [info.as_json() for info in r.measures],
@@ -145,7 +148,7 @@ CALLS = {
     "credit": lambda r, f: r.credit("sampled"),
     "notes": lambda r, f: r.notes("sampled"),
     "stage_notes": lambda r, f: r.stage_notes("first"),
-    "better": lambda r, f: [r.better(text) for text in (*r.measures, "AWRF@2", "EE_D @ 2")],
+    "better": lambda r, f: [r.better(text) for text in (*r.measures, *SPELLINGS)],
     "info": lambda r, f: r.info("AWRF(groups='side')@2").as_json(),
     "measure": lambda r, f: [r.measure(label) for label in r.measures],
     "compare": lambda r, f: r.compare(margin={"AWRF@2": 0.1}),

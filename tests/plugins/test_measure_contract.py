@@ -161,6 +161,11 @@ FLAWS = {
         "test_empty_run",
         {"score_all": leave_short_rankings_open},
     ),
+    "is about a whole sentence": ("test_tables_need_no_measure", {"ABOUT": "It counts."}),
+    "has a bias that nobody computes": (
+        "test_tables_need_no_measure",
+        {"has_sampling_bias": True},
+    ),
     "has no docstring": ("test_declarations", {"__doc__": None}),
     "declares ir_measures' names": (
         "test_declarations",
