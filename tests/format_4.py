@@ -27,7 +27,7 @@ from tiny_models import save_t5
 import fairtk
 from fairtk import FairSampler, Generator, QueryRefiner
 from fairtk.batch import Batches
-from fairtk.llm import HuggingFaceSeq2Seq, Ledger, LocalChat, OpenAICompatible
+from fairtk.llm import HuggingFaceSeq2Seq, Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
 
 NOBODY = "http://127.0.0.1:9/v1"  # never asked
@@ -108,9 +108,9 @@ def ledger_models(url):
     return {
         "server": OpenAICompatible("toy", url),
         "temperature": OpenAICompatible("toy", url, temperature=0.7, seed=3, max_tokens=50),
-        "t5": LocalChat(t5),
-        "t5 sampled": LocalChat(t5, temperature=0.5, seed=7),
-        "function": LocalChat(function),
+        "t5": t5,
+        "t5 sampled": HuggingFaceSeq2Seq("model", max_new_tokens=4, temperature=0.5, seed=7),
+        "function": function,
     }
 
 

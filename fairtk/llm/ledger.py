@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
 from os import PathLike
@@ -38,7 +38,7 @@ from fairtk.llm.chat import (
     recorded_calls,
 )
 from fairtk.llm.claims import Claim, Claims, process_name
-from fairtk.llm.local import as_chat_model
+from fairtk.llm.functions import as_chat_model
 from fairtk.llm.store import AnswerStore, Database, answer_row
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
@@ -242,6 +242,10 @@ class LedgerModel(ChatModel):
         """Return the model's parameters."""
         return self.llm.parameters()
 
+    def batches(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Return the model's batches."""
+        return self.llm.batches(chats)
+
     @property
     def concurrency(self) -> int:  # type: ignore[override]
         """The maximum number of calls at a time."""
@@ -302,25 +306,45 @@ class LedgerModel(ChatModel):
         for position, key in enumerate(self._keys(chats)):
             positions.setdefault(key, []).append(position)
         calls = {key: chats[same[0]] for key, same in positions.items()}
+        for key, outcome in self._outcomes(calls):
+            yield from ((position, outcome) for position in positions[key])
+
+    def _outcomes(self, calls: Mapping[str, Chat]) -> Iterator[tuple[str, Outcome]]:
+        """Yield the outcomes of calls by key."""
         answers = self.ledger.recorded(calls)
+        yield from answers.items()
+        missing = {key: chat for key, chat in calls.items() if key not in answers}
+        if not missing:
+            return
+        self._defer_or_refuse(missing)
+        if not self.llm.local:
+            yield from self._request(missing)
+            return
+        # batches of all calls, so that a run that is continued has the same ones
+        keys = list(calls)
+        for batch in self.llm.batches(list(calls.values())):
+            part = {keys[i]: missing[keys[i]] for i in batch if keys[i] in missing}
+            if part:
+                yield from self._request(part)
+
+    def _request(self, calls: dict[str, Chat]) -> Iterator[tuple[str, Outcome]]:
+        """Yield the outcomes of calls that were not recorded, of this or of other processes."""
         waited = 0.0
-        while True:
-            for key, answer in answers.items():
+        while calls:
+            n_calls, blocked = len(calls), dict[str, Claim]()
+            for key, outcome in self._make(dict(calls), blocked):
                 del calls[key]
-                yield from ((position, answer) for position in positions[key])
-            if not calls:
-                return
-            self._defer_or_refuse(calls)
-            missing, blocked = dict(calls), dict[str, Claim]()
-            for key, outcome in self._make(missing, blocked):
-                del calls[key]
-                yield from ((position, outcome) for position in positions[key])
-            if answers or len(calls) < len(missing):
-                waited = 0.0
-            if len(calls) == len(missing):
+                yield key, outcome
+            if len(calls) == n_calls:
                 self._raise_if_final(blocked, calls)
                 waited += self._wait(waited, blocked)
+            else:
+                waited = 0.0
             answers = self.ledger.recorded(calls)
+            for key, answer in answers.items():
+                del calls[key]
+                yield key, answer
+            waited = 0.0 if answers else waited
 
     def _keys(self, chats: Iterable[Chat]) -> list[str]:
         return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
@@ -349,8 +373,8 @@ class LedgerModel(ChatModel):
 
         def claimed() -> Iterator[Chat]:
             left = iter(calls)
-            # claim as many calls as can start
-            while batch := list(islice(left, max(1, self.llm.concurrency - len(running)))):
+            # claim as many calls as can start, or a batch of a local model
+            while batch := list(islice(left, self._n_to_claim(calls, running))):
                 claims = self.ledger.claim(self.llm, {key: calls[key] for key in batch})
                 mine = [key for key, claim in claims.items() if claim.state == "mine"]
                 running.update(mine)
@@ -362,7 +386,7 @@ class LedgerModel(ChatModel):
                 if any(claim.state == "refused" for claim in states.values()):
                     return
 
-        arrivals = self.llm.arrivals(claimed())
+        arrivals = self._arrivals(claimed())
         try:
             while True:
                 with recorded_calls(False):  # of this model, also by other models that it calls
@@ -381,6 +405,16 @@ class LedgerModel(ChatModel):
         finally:
             arrivals.close()
             self.ledger.claims.release(running)
+
+    def _n_to_claim(self, calls: Collection[str], running: Collection[str]) -> int:
+        return len(calls) if self.llm.local else max(1, self.llm.concurrency - len(running))
+
+    def _arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
+        """Yield lists of outcomes to be stored together."""
+        if self.llm.local:
+            yield list(self.llm.outcomes(chats))
+        else:
+            yield from self.llm.arrivals(chats)
 
     def _raise_if_final(self, blocked: Mapping[str, Claim], calls: Mapping[str, Chat]) -> None:
         """Raise an error if other processes will not answer the blocked calls."""

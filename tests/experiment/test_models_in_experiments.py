@@ -15,7 +15,6 @@ from fairtk.errors import DataWarning
 from fairtk.experiment.engine import PromptSet
 from fairtk.experiment.store import FILE
 from fairtk.llm import DeferredError, Ledger, OpenAICompatible
-from fairtk.llm.local import ChatBackend
 
 TOPICS, _ = world(n_queries=5)
 
@@ -215,11 +214,11 @@ def test_what_needs_no_answer_is_kept_at_once(tmp_path):
 
 
 def test_a_server_is_given_as_many_prompts_as_keep_it_busy():
-    lengths = {f"prompt {number}": 1 for number in range(900)}
+    prompts = dict.fromkeys(f"prompt {number}" for number in range(900))
 
     def sizes(concurrency):
-        backend = ChatBackend(OpenAICompatible("m", concurrency=concurrency))
-        return [len(one) for one in PromptSet(None, backend, lengths).batches]
+        llm = OpenAICompatible("m", concurrency=concurrency)
+        return [len(one) for one in PromptSet(None, llm, prompts).batches]
 
     assert sizes(8) == [4, *[32] * 28]  # 900 = 28 * 32 + 4; as for functions
     assert sizes(100) == [100, 400, 400]

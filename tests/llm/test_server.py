@@ -1,4 +1,4 @@
-"""The OpenAI-compatible backend against a real server on this machine."""
+"""The OpenAI-compatible model against a real server on this machine."""
 
 from __future__ import annotations
 

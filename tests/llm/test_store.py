@@ -163,7 +163,7 @@ def test_a_ledger_that_may_only_be_read_opens_offline(tmp_path, monkeypatch):
 
 FORKED = """
 import os, sys, threading
-from fairtk.llm import Chat, CallableBackend, Ledger, Message
+from fairtk.llm import Chat, FunctionModel, Ledger, Message
 
 def chats(*texts):
     return [Chat((Message("user", text),)) for text in texts]
@@ -172,7 +172,7 @@ def upper(prompts):
     return [prompt.upper() for prompt in prompts]
 
 ledger = Ledger(sys.argv[1])
-llm = ledger.wrap(CallableBackend(upper, "upper"))
+llm = ledger.wrap(FunctionModel(upper, "upper"))
 llm.complete(chats("a"))
 token = ledger.store.file.token
 child = os.fork()
