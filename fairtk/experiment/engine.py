@@ -300,6 +300,7 @@ class Engine:
         batch_size: int | None,
         fail_fast: bool,
         check_rows: Callable[[str, pd.DataFrame], None] | None = None,
+        retry_failed: bool = False,
     ) -> None:
         self.tree = tree
         self.topics = topics
@@ -307,6 +308,7 @@ class Engine:
         self.executor = executor
         self.threads = threads
         self.fail_fast = fail_fast
+        self.retry_failed = retry_failed
         self.durable = store.path is not None
         default = min(MOST_QUERIES, -(-len(topics.qids) // MOST_BATCHES))
         self.batch_size = batch_size or default
@@ -324,6 +326,7 @@ class Engine:
                 node = node.parent  # a generator only adds answers to these rows
             self._unchecked.setdefault(node.number, []).append(name)
         self._prompts: dict[int, list[Prompts]] = {}
+        self._models: dict[str, ChatModel] = {}  # as workers get them
         self.deferred: dict[int, set[str]] = {}
 
     def cells(self, node: Node) -> dict[str, StoredCell]:
@@ -355,9 +358,10 @@ class Engine:
             return stored
         stages = {node.stage.key: node.stage.runnable for node in self.tree.nodes}
         models = self.prepare()
-        recording = Recording(self.store.path)
+        recording = Recording(self.store.path, self.retry_failed)
         stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}
         models = {key: recording.generator_model(llm) for key, llm in models.items()}
+        self._models = models
         # problems of a server should not occur after hours
         for model in {repr(model): model for model in recording.models}.values():
             model.check()
@@ -520,6 +524,10 @@ class Engine:
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
         prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
         total = sum(len(prompt_set.prompts) for prompt_set in prompt_sets.values())
+        for prompt_set in prompt_sets.values():  # before the first call
+            llm = self._models[prompt_set.model.key]
+            if isinstance(llm, LedgerModel):
+                llm.check_temperature(questions(prompt_set.prompts))
         with progress_bar("answers", total, "prompt") as progress:
             generate(
                 prompt_sets.values(),

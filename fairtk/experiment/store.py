@@ -82,19 +82,25 @@ class Recording:
     Models that the user has put behind a ledger, and free models (rules), are unchanged. Without a
     store, nothing is recorded.
 
+    Args:
+        path: the file of the store; `None` without a store.
+        retry_failed: whether to request prompts again whose calls failed, also those of models
+            behind other ledgers; see `fairtk.llm.Ledger`.
+
     Attributes:
         models: all models.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, retry_failed: bool = False) -> None:
         self.path = path
+        self.retry_failed = retry_failed
         self.models: list[ChatModel] = []
         self._results: dict[int, tuple[Any, Any]] = {}  # by id; the value itself keeps its id
 
     @cached_property
     def _ledger(self) -> Ledger:
         assert self.path is not None
-        return Ledger(self.path)
+        return Ledger(self.path, retry_failed=self.retry_failed)
 
     def with_ledger(self, value: Any) -> Any:
         """Return a stage or model with all models behind the ledger, copied if it changes.
@@ -121,6 +127,8 @@ class Recording:
             vars(value)["llm"] = llm
             return value
         if isinstance(value, ChatModel):
+            if isinstance(value, LedgerModel) and self.retry_failed:
+                value = value.ledger.retrying_failures().wrap(value)
             is_unchanged = self.path is None or value.free or isinstance(value, LedgerModel)
             self.models.append(value if is_unchanged else self._ledger.wrap(value))
             return self.models[-1]
