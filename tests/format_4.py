@@ -83,7 +83,7 @@ def ranking(version=1):
 
 def server_systems(url):
     """Return the systems of the folder ``server``."""
-    llm = OpenAICompatible("toy", url)
+    llm = OpenAICompatible("toy", url, temperature=0.3)
     sampled = ranking() >> FairSampler(alpha=1, n_samples=2, cutoff=2, seed=1)
     return {
         "rag": sampled >> Generator(llm, prompt="rag", cutoff=2),
@@ -106,7 +106,7 @@ def ledger_models(url):
     """Return the models of the ledger ``answers.sqlite``."""
     t5 = HuggingFaceSeq2Seq("model", max_new_tokens=4)
     return {
-        "server": OpenAICompatible("toy", url),
+        "server": OpenAICompatible("toy", url, temperature=0.3),
         "temperature": OpenAICompatible("toy", url, temperature=0.7, seed=3, max_tokens=50),
         "t5": t5,
         "t5 sampled": HuggingFaceSeq2Seq("model", max_new_tokens=4, temperature=0.5, seed=7),
@@ -116,7 +116,7 @@ def ledger_models(url):
 
 def batch_systems(ledger):
     """Return the systems of the folder ``batch``: what they ask second depends on the first."""
-    llm = ledger.wrap(OpenAICompatible("toy", NOBODY))
+    llm = ledger.wrap(OpenAICompatible("toy", NOBODY, temperature=0.3))
     refined = QueryRefiner(llm, group="g") >> ranking()
     return {"both": refined >> Generator(llm, prompt="rag", cutoff=2)}
 

@@ -66,6 +66,9 @@ class Completion:
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
             ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
             text.
+        sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
+            message was added to the first message of the user, because the server refuses that
+            role; otherwise empty.
 
     Raises:
         InputError: the text is not a string.
@@ -76,6 +79,7 @@ class Completion:
     completion_tokens: int | None = None
     seconds: float = 0.0
     finish: str = "stop"
+    sent: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -200,9 +204,12 @@ class ChatModel(EqualByContent, ABC):
         local: whether the model computes answers in this process, one batch after the other.
         reads_facts: whether answers also depend on `Chat.facts`.
         concurrency: the maximum number of calls at a time.
+        has_default_temperature: whether the user has not set the temperature. A ledger with answers
+            at another temperature then refuses to request the same prompts again.
     """
 
     concurrency: int = 1
+    has_default_temperature: bool = False
     free: ClassVar[bool] = False
     local: ClassVar[bool] = False
     reads_facts: ClassVar[bool] = False

@@ -31,6 +31,7 @@ from fairtk.llm.chat import (
     Completion,
     DeferredError,
     Failure,
+    LLMError,
     OfflineError,
     Outcome,
     call_keys,
@@ -39,7 +40,7 @@ from fairtk.llm.chat import (
 )
 from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.functions import as_chat_model
-from fairtk.llm.store import AnswerStore, Database, answer_row
+from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
@@ -79,6 +80,8 @@ class Ledger:
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
         retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
             unreadable ones, and those without usable keywords.
+        retry_failed: whether to request prompts once more whose calls failed in a way that cannot
+            pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
     Raises:
         ParameterError: a limit is negative or not a number.
@@ -95,11 +98,15 @@ class Ledger:
         max_cost: float | None = None,
         prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
+        retry_failed: bool = False,
     ) -> None:
         self.offline = checks.boolean("offline", offline, "Ledger")
         self.retry_unusable = checks.boolean("retry_unusable", retry_unusable, "Ledger")
         self.budget = Budget(max_calls, max_cost, Prices(prices))
         self.since = now() if retry_unusable else ""
+        self.retry_failed = checks.boolean("retry_failed", retry_failed, "Ledger")
+        self.failed_since = now() if retry_failed else ""
+        self._temperatures: dict[str, list[float | None]] = {}
         self._open(path)
         self.budget.after = self.claims.last_payment()
 
@@ -123,6 +130,23 @@ class Ledger:
     def recorded(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the stored answers by key, except those to request again."""
         return self.store.get(keys, self.since)
+
+    def temperatures(self, model: str) -> list[float | None]:
+        """Return the temperatures of a model's answers when they were first needed."""
+        if model not in self._temperatures:
+            self._temperatures[model] = self.store.temperatures(model)
+        return self._temperatures[model]
+
+    def failures(self, keys: Iterable[str]) -> dict[str, Failure]:
+        """Return the stored failures by key, except those to request again."""
+        reasons = self.store.failures(keys, self.failed_since)
+        return {key: Failure(reason, can_pass=False) for key, reason in reasons.items()}
+
+    def retrying_failures(self) -> Ledger:
+        """Return the ledger with the same budget that requests failed prompts once more."""
+        other = object.__new__(Ledger)
+        vars(other).update(vars(self), retry_failed=True, failed_since=now())
+        return other
 
     def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
         """Claim calls by key, and return the claims up to the first refused one."""
@@ -191,7 +215,8 @@ class Ledger:
     def __repr__(self) -> str:
         limits = {"max_calls": self.budget.max_calls, "max_cost": self.budget.max_cost}
         settings = [f", {k}={v!r}" for k, v in limits.items() if v is not None]
-        flags = [f", {n}=True" for n in ("offline", "retry_unusable") if getattr(self, n)]
+        names = ("offline", "retry_unusable", "retry_failed")
+        flags = [f", {name}=True" for name in names if getattr(self, name)]
         return f"Ledger({str(self.path)!r}{''.join(flags + settings)})"
 
 
@@ -288,7 +313,7 @@ class LedgerModel(ChatModel):
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return the number of calls to pay for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
-        answers = self.ledger.recorded(calls)
+        answers = self._stored(calls)
         missing = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, missing, len(answers), self.ledger.prices)
 
@@ -311,11 +336,12 @@ class LedgerModel(ChatModel):
 
     def _outcomes(self, calls: Mapping[str, Chat]) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcomes of calls by key."""
-        answers = self.ledger.recorded(calls)
-        yield from answers.items()
-        missing = {key: chat for key, chat in calls.items() if key not in answers}
+        stored = self._stored(calls)
+        yield from stored.items()
+        missing = {key: chat for key, chat in calls.items() if key not in stored}
         if not missing:
             return
+        self._check_temperature(list(missing.values()))
         self._defer_or_refuse(missing)
         if not self.llm.local:
             yield from self._request(missing)
@@ -326,6 +352,46 @@ class LedgerModel(ChatModel):
             part = {keys[i]: missing[keys[i]] for i in batch if keys[i] in missing}
             if part:
                 yield from self._request(part)
+
+    def check_temperature(self, chats: Sequence[Chat]) -> None:
+        """Raise an error if the ledger has answers to missing calls at another temperature.
+
+        A temperature that the user has set is never refused.
+
+        Raises:
+            LLMError: there are such answers.
+        """
+        if self._other_temperatures():
+            calls = dict(zip(self._keys(chats), chats, strict=True))
+            stored = self._stored(calls)
+            self._check_temperature([chat for key, chat in calls.items() if key not in stored])
+
+    def _other_temperatures(self) -> list[float | None]:
+        if self.ledger.offline or not self.llm.has_default_temperature:
+            return []
+        temperatures = self.ledger.temperatures(self.name)
+        return [one for one in temperatures if one != self.parameters().get("temperature")]
+
+    def _check_temperature(self, chats: Sequence[Chat]) -> None:
+        parameters = self.parameters()
+        for temperature in self._other_temperatures() if chats else ():
+            others = {**parameters, "temperature": temperature}
+            keys = call_keys(self.name, others, chats, self.llm.reads_facts)
+            n_stored = len(self.ledger.store.get(keys))
+            if n_stored:
+                own = parameters["temperature"]
+                raise LLMError(
+                    f"{self.ledger.path} has answers of {self.name!r} to {n_stored} of "
+                    f"{len(chats)} prompts at temperature={temperature}, but the temperature is "
+                    f"now {own:g} by default; set temperature={temperature} to use these answers, "
+                    f"or temperature={own:g} to request new ones"
+                )
+
+    def _stored(self, keys: Collection[str]) -> dict[str, Outcome]:
+        """Return the stored answers, and the stored failures of the other calls."""
+        answers = self.ledger.recorded(keys)
+        failures = self.ledger.failures(key for key in keys if key not in answers)
+        return {**answers, **failures}
 
     def _request(self, calls: dict[str, Chat]) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcomes of calls that were not recorded, of this or of other processes."""
@@ -340,11 +406,11 @@ class LedgerModel(ChatModel):
                 waited += self._wait(waited, blocked)
             else:
                 waited = 0.0
-            answers = self.ledger.recorded(calls)
-            for key, answer in answers.items():
+            stored = self._stored(calls)
+            for key, outcome in stored.items():
                 del calls[key]
-                yield key, answer
-            waited = 0.0 if answers else waited
+                yield key, outcome
+            waited = 0.0 if stored else waited
 
     def _keys(self, chats: Iterable[Chat]) -> list[str]:
         return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
@@ -395,16 +461,33 @@ class LedgerModel(ChatModel):
                     break
                 outcomes = {keys[number]: outcome for number, outcome in numbered}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
-                self.ledger.claims.release(outcomes.keys() - answers.keys())
+                self._release(
+                    {k: one for k, one in outcomes.items() if isinstance(one, Failure)}, calls
+                )
                 if answers:
                     outcomes |= self.ledger.pay(self.llm, calls, answers)
                 running -= outcomes.keys()
                 yield from outcomes.items()
             for key in list(running):
                 yield key, Failure("the model gave no answer")
+        except LLMError as error:
+            if type(error) is not LLMError:
+                raise
+            raise LLMError(
+                f"{error} ({len(self.ledger)} answers are stored in {self.ledger.path}; the next "
+                "run continues with them)"
+            ) from None
         finally:
             arrivals.close()
             self.ledger.claims.release(running)
+
+    def _release(self, failures: Mapping[str, Failure], calls: Mapping[str, Chat]) -> None:
+        rows = [
+            failure_row(key, self.name, calls[key], failure.reason)
+            for key, failure in failures.items()
+            if not failure.can_pass
+        ]
+        self.ledger.claims.release(failures, rows)
 
     def _n_to_claim(self, calls: Collection[str], running: Collection[str]) -> int:
         return len(calls) if self.llm.local else max(1, self.llm.concurrency - len(running))

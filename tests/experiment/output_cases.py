@@ -206,8 +206,9 @@ def chat_case(make):
 def asked_server(folder):
     """Return a model, and what a server is sent by one like it."""
     with serving(lambda prompt, count: "ok") as server:
-        OpenAICompatible("m", base_url=server.url, api_key_env=None).complete([CHAT])
-    model = OpenAICompatible("m", base_url="http://127.0.0.1:9/v1", api_key_env=None)
+        settings = {"api_key_env": None, "temperature": 0.3}
+        OpenAICompatible("m", base_url=server.url, **settings).complete([CHAT])
+    model = OpenAICompatible("m", base_url="http://127.0.0.1:9/v1", **settings)
     return model, [body for _, body, _ in server.requests]
 
 
