@@ -27,7 +27,7 @@ import pandas as pd
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
 from fairtk.errors import InputError, format_list
-from fairtk.experiment.executors import Executor, Session
+from fairtk.experiment.executors import DaskExecutor, Executor, Session
 from fairtk.experiment.identity import (
     CONTENT_MODELS,
     Node,
@@ -37,7 +37,15 @@ from fairtk.experiment.identity import (
     key_of,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
-from fairtk.experiment.store import Answers, ChainResult, ModelKey, Recording, Store, StoredCell
+from fairtk.experiment.store import (
+    Answers,
+    ChainResult,
+    ModelKey,
+    Recording,
+    Store,
+    StoredCell,
+    calls_paid_model,
+)
 from fairtk.experiment.work import (
     PromptBatch,
     Prompts,
@@ -356,17 +364,28 @@ class Engine:
         due = len(self.topics.qids)
         if all(sum(c.error is None for c in of.values()) == due for of in stored.values()):
             return stored
-        stages = {node.stage.key: node.stage.runnable for node in self.tree.nodes}
         models = self.prepare()
-        recording = Recording(self.store.path, self.retry_failed)
-        stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}
-        models = {key: recording.generator_model(llm) for key, llm in models.items()}
-        self._models = models
+        on_cluster = isinstance(self.executor, DaskExecutor)
+        recording = Recording(self.store.path, self.retry_failed, local=not on_cluster)
+        stages = {
+            # a generator only builds prompts
+            node.stage.key: runnable if node.stage.generator else recording.with_ledger(runnable)
+            for node in self.tree.nodes
+            for runnable in [node.stage.runnable]
+        }
+        self._models = {key: recording.generator_model(llm) for key, llm in models.items()}
         # problems of a server should not occur after hours
         for model in {repr(model): model for model in recording.models}.values():
             model.check()
         levels = 1 + max(node.level for node in self.tree.nodes)
-        with self.executor.open({**stages, **models}, self.threads) as session:
+        options: dict[str, Any] = {}
+        if on_cluster:
+            generators = {n.stage.key for n in self.tree.nodes if n.stage.generator}
+            others = {key: stage for key, stage in stages.items() if key not in generators}
+            paid = {**others, **self._models}
+            options["here"] = [key for key, value in paid.items() if calls_paid_model(value)]
+        everything = {**stages, **self._models}
+        with self.executor.open(everything, self.threads, **options) as session:
             for level in range(levels):
                 if level:
                     self._answer(level, session)

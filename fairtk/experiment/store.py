@@ -86,14 +86,16 @@ class Recording:
         path: the file of the store; `None` without a store.
         retry_failed: whether to request prompts again whose calls failed, also those of models
             behind other ledgers; see `fairtk.llm.Ledger`.
+        local: whether answers of local models are recorded; not on other computers.
 
     Attributes:
         models: all models.
     """
 
-    def __init__(self, path: Path | None, retry_failed: bool = False) -> None:
+    def __init__(self, path: Path | None, retry_failed: bool = False, local: bool = True) -> None:
         self.path = path
         self.retry_failed = retry_failed
+        self.local = local
         self.models: list[ChatModel] = []
         self._results: dict[int, tuple[Any, Any]] = {}  # by id; the value itself keeps its id
 
@@ -129,7 +131,8 @@ class Recording:
         if isinstance(value, ChatModel):
             if isinstance(value, LedgerModel) and self.retry_failed:
                 value = value.ledger.retrying_failures().wrap(value)
-            is_unchanged = self.path is None or value.free or isinstance(value, LedgerModel)
+            is_free = value.free or (value.local and not self.local)
+            is_unchanged = self.path is None or is_free or isinstance(value, LedgerModel)
             self.models.append(value if is_unchanged else self._ledger.wrap(value))
             return self.models[-1]
         if isinstance(value, list | tuple):
@@ -160,6 +163,16 @@ class Recording:
         """Return the parts that change, behind the ledger."""
         recorded = {key: self.with_ledger(part) for key, part in parts.items()}
         return {key: part for key, part in recorded.items() if part is not parts[key]}
+
+
+def calls_paid_model(value: Any) -> bool:
+    """Return whether a stage or a model has a paid model, or one behind a ledger."""
+    found = Recording(None)
+    found.with_ledger(value)
+    return any(
+        isinstance(llm, LedgerModel) or not (llm.free or isinstance(llm, CONTENT_MODELS))
+        for llm in found.models
+    )
 
 
 FILE = "experiment.sqlite"
