@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +52,19 @@ class Collector(Protocol):
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Take calls by key."""
+
+
+_is_refused: ContextVar[bool] = ContextVar("_is_refused", default=False)
+
+
+@contextlib.contextmanager
+def refused_ledgers() -> Iterator[None]:
+    """Refuse to open the files of ledgers within the block, e.g. on another computer."""
+    token = _is_refused.set(True)
+    try:
+        yield
+    finally:
+        _is_refused.reset(token)
 
 
 collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None)
@@ -202,9 +216,18 @@ class Ledger:
         # another process opens the file again, and shares the budget from its start
         return {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def __getattr__(self, name: str) -> Any:
+        # another process opens the file on first use
+        if name not in ("store", "claims") or "path" not in vars(self):
+            raise AttributeError(f"Ledger has no attribute {name!r}")
+        if _is_refused.get():
+            raise LLMError(
+                f"a model behind the ledger {self.path} is called by a worker of a cluster, where "
+                "answers cannot be recorded: hold the model in an attribute of a transformer (or a "
+                "list, dict or dataclass there), so that the calling process calls it"
+            )
         self._open(self.path)
+        return vars(self)[name]
 
     def __enter__(self) -> Ledger:
         return self
