@@ -167,11 +167,11 @@ class Recording:
 
 def calls_paid_model(value: Any) -> bool:
     """Return whether a stage or a model has a paid model, or one behind a ledger."""
-    found = Recording(None)
-    found.with_ledger(value)
+    recording = Recording(None)
+    recording.with_ledger(value)
     return any(
         isinstance(llm, LedgerModel) or not (llm.free or isinstance(llm, CONTENT_MODELS))
-        for llm in found.models
+        for llm in recording.models
     )
 
 

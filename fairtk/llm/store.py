@@ -488,7 +488,7 @@ class AnswerStore:
         return dict(rows)
 
     def temperatures(self, model: str) -> list[float | None]:
-        """Return the temperatures of a model's answers, `None` for answers without one."""
+        """Return the temperatures of a model's answers, `None` if none was sent."""
         query = "SELECT DISTINCT json_extract(parameters, '$.temperature') FROM answers"
         return [row[0] for row in self.file.read(f"{query} WHERE model = ?", (model,))]
 

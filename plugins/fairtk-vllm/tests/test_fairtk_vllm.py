@@ -7,7 +7,6 @@ import random
 import pytest
 import vllm
 from fairtk_vllm import VLLMCausal, fairtk_chat_models
-from model_answers import answers_of
 from tiny_llama import TEMPLATE, save_llama
 
 import fairtk
@@ -36,6 +35,10 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chat_folder(tmp_path_factory):
     return save_llama(tmp_path_factory.mktemp("chat"), TEMPLATE)
+
+
+def answers_of(model, prompts):
+    return [outcome.text for outcome in model.complete(questions(prompts))]
 
 
 def made(folder, **settings):
