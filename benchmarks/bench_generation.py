@@ -6,7 +6,7 @@ Two ratios, with the same model, and the answers compared:
 
 1. 400 rankings of 20 queries whose prompts repeat (80 distinct prompts): `FlanT5` on the frame S
    against transformers' own ``generate`` on one ranking's prompt at a time.
-2. 200 distinct prompts: the backend's batches against one prompt at a time.
+2. 200 distinct prompts: the model's batches against one prompt at a time.
 
 Without --model the packaged T5 is used.
 """
@@ -84,6 +84,7 @@ def main() -> None:
 
     from fairtk import demo, prompts
     from fairtk.llm import HuggingFaceSeq2Seq
+    from fairtk.llm.chat import questions
     from fairtk.transformers.generator import FlanT5
 
     logging.disable_progress_bar()
@@ -100,7 +101,7 @@ def main() -> None:
     answers = flan(run).groupby(["qid", "sample"], sort=False)["qanswer"].first().tolist()
     ours = time.perf_counter() - started
 
-    rag, tokenizer = prompts.get("rag"), flan.backend.tokenizer
+    rag, tokenizer = prompts.get("rag"), flan.llm.tokenizer
     top = run[run["rank"] < CUTOFF].groupby(["qid", "sample"], sort=False)
     prompt_texts = [
         rag(rows["query"].iloc[0], rows[["text"]].to_dict("records"), tokenizer) for _, rows in top
@@ -115,10 +116,10 @@ def main() -> None:
 
     rng = np.random.default_rng(1)
     distinct = [" ".join([str(i), *rng.choice(words, rng.integers(5, 40))]) for i in range(BATCHED)]
-    backend = HuggingFaceSeq2Seq(folder, **settings)
-    backend.generate(distinct[:4])
+    model = HuggingFaceSeq2Seq(folder, **settings)
+    model.complete(questions(distinct[:4]))
     started = time.perf_counter()
-    answers = backend.generate(distinct)
+    answers = [outcome.text for outcome in model.complete(questions(distinct))]
     ours = time.perf_counter() - started
     started = time.perf_counter()
     expected = loop.generate(distinct)

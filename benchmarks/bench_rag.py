@@ -9,7 +9,7 @@
    ceiling: transformers' own generate in the best of three batch sizes, sorted by length, each
    distinct prompt once, without drawing, measures, store and tokenizer.
 3. Tokens per second against transformers' own generate, float32, four beams, batches of 16, on a
-   random model of the shape of flan-t5-small: CTranslate2 and the backend for transformers, in
+   random model of the shape of flan-t5-small: CTranslate2 and transformers, in
    turns, the median of the ratios.
 
 The packaged collection and T5, or a LaMP-4 folder and a T5 for it (examples/headline_model.py),
@@ -156,6 +156,7 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
 
 def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:
     from fairtk.llm import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
+    from fairtk.llm.chat import questions
 
     rng = np.random.default_rng(0)
     words = [word for text in demo.load().candidates["text"] for word in text.split()]
@@ -165,7 +166,7 @@ def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:
     settings = {"num_beams": 4, "max_new_tokens": 32, "dtype": "float32"}
     for kind in (CTranslate2Seq2Seq, HuggingFaceSeq2Seq):
         model = kind(folder, **settings)
-        model.generate(["once"])
+        model.complete(questions(["once"]))
         ratios, equal = [], 0
         for start in range(0, len(rows), 16):
             batch = rows[start : start + 16]

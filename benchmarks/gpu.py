@@ -81,14 +81,15 @@ def prompts(limit: int) -> list[str]:
 def answers(kind: str, model: str, on: str, texts: list[str]) -> dict[str, Any]:
     """Load a model, ask it, and return seconds and answers; in a process of its own."""
     from fairtk.llm import build_model, parse_model
+    from fairtk.llm.chat import questions
     from fairtk.llm.models import ANSWERS
 
     spec, settings = parse_model(f"{kind}:{model}", ANSWERS, "model")
     where = {} if spec.name == "vllm" else {"device": on}
-    backend = build_model(spec, {**settings, **where, "max_new_tokens": NEW_TOKENS})
-    backend.generate(texts[:WARM_UP])
+    model = build_model(spec, {**settings, **where, "max_new_tokens": NEW_TOKENS})
+    model.complete(questions(texts[:WARM_UP]))
     started = time.perf_counter()
-    found = backend.generate(texts)
+    found = [outcome.text for outcome in model.complete(questions(texts))]
     return {"seconds": time.perf_counter() - started, "answers": found}
 
 

@@ -19,6 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from sizes import scale  # noqa: E402
 
 from fairtk import demo, prompts  # noqa: E402
+from fairtk.llm.chat import questions  # noqa: E402
 
 VARIED = {
     "one prompt at a time": {"batch_tokens": 1},
@@ -54,9 +55,10 @@ def answers(
     from fairtk.llm import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
 
     torch.set_num_threads(threads)
-    backend = {"t5": HuggingFaceSeq2Seq, "ct2": CTranslate2Seq2Seq}[kind]
+    kind_of = {"t5": HuggingFaceSeq2Seq, "ct2": CTranslate2Seq2Seq}[kind]
     settings = {"num_beams": 4, "max_new_tokens": 16, "batch_tokens": batch_tokens}
-    return backend(folder, dtype=dtype, device="cpu", **settings).generate(texts)
+    model = kind_of(folder, dtype=dtype, device="cpu", **settings)
+    return [outcome.text for outcome in model.complete(questions(texts))]
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ import numpy as np
 from demo_model.tokenizer import train_tokenizer
 
 from fairtk import prompts
+from fairtk.llm.chat import questions
 from fairtk.transformers import FlanT5
 
 TASK = "Generate a headline for the following article: "
@@ -242,11 +243,12 @@ def write_encoder(tokenizer: Any, seed: int, out: Path) -> None:
 
 def show(profiles: list[list[Article]], out: Path, seed: int) -> None:
     """Print some answers: without an entry, with others, with one that resembles the article."""
-    generator = FlanT5(out / "model", prompt="lamp-4", max_new_tokens=LONGEST_HEADLINE).backend
+    llm = FlanT5(out / "model", prompt="lamp-4", max_new_tokens=LONGEST_HEADLINE).llm
     rng = np.random.default_rng([seed, 1])
     for n_entries in (0, 2, 2, 5, 5):
         prompt, title = draw(rng, profiles, n_entries)
-        print(f"{n_entries} entries: {generator.generate([prompt])[0]!r}; wanted: {title!r}")
+        [answer] = llm.complete(questions([prompt]))
+        print(f"{n_entries} entries: {answer.text!r}; wanted: {title!r}")
 
 
 def main() -> None:

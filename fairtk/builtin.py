@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairtk.plugins import (
-    BackendSpec,
     ChatModelSpec,
     DatasetSpec,
     PromptSpec,
@@ -138,25 +137,18 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
 
 
 @hookimpl
-def fairtk_backends() -> Iterable[BackendSpec]:
-    """Return the built-in backends, which run on this machine."""
+def fairtk_chat_models() -> Iterable[ChatModelSpec]:
+    """Return the built-in models: on this machine, on servers, and rules instead of a model."""
     flan, qwen = "google/flan-t5-small", "Qwen/Qwen2.5-0.5B-Instruct"
     stage, exact = "fairtk.transformers:FlanT5", {"dtype": "float32"}
-    spec, t5 = BackendSpec, "an encoder-decoder model"
+    spec, t5 = ChatModelSpec, "an encoder-decoder model"
+    server, rules = "fairtk.llm:OpenAICompatible", "fairtk.llm:KeywordRefiner"
+    about = "any server that speaks OpenAI's chat protocol"
+    no_model = "keywords from a table, without a model"
     return [
         spec("t5", "fairtk.llm:HuggingFaceSeq2Seq", t5, "t5", flan, stage=stage, exact=exact),
         spec("ct2", "fairtk.llm:CTranslate2Seq2Seq", f"{t5} by CTranslate2", "fast", flan),
         spec("causal", "fairtk.llm:HuggingFaceCausal", "a decoder-only model", "t5", qwen),
-    ]
-
-
-@hookimpl
-def fairtk_chat_models() -> Iterable[ChatModelSpec]:
-    """Return the built-in chat models: servers, and rules instead of a model."""
-    spec, server, rules = ChatModelSpec, "fairtk.llm:OpenAICompatible", "fairtk.llm:KeywordRefiner"
-    about = "any server that speaks OpenAI's chat protocol"
-    no_model = "keywords from a table, without a model"
-    return [
         spec("openai", server, about, "llm", "gpt-4o", server=True),
         spec("keyword", rules, no_model, example="terms.tsv", uses=("refinement",)),
     ]
@@ -279,7 +271,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
         spec(
             "Generator",
             "fairtk.transformers.generator:Generator",
-            "answers from any backend and prompt",
+            "answers from any model and prompt",
             "R|S|Q",
             "A",
         ),

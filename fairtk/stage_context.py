@@ -26,6 +26,7 @@ class StageContext:
         remarks: gets the remarks of stages by qid; `None` to warn.
         on_answers: is called with the outcomes of calls as they arrive from a server.
         must_record: whether calls of paid models without a ledger are refused.
+        refuses_ledgers: whether opening the file of a ledger is an error, e.g. on another computer.
         collector: takes the calls that are not in a ledger, instead of the models; see
             `fairtk.llm.ledger.Collector`.
     """
@@ -33,6 +34,7 @@ class StageContext:
     remarks: dict[str, list[StageRemark]] | None = None
     on_answers: Callable[[Sequence[Any]], None] | None = None
     must_record: bool = False
+    refuses_ledgers: bool = False
     collector: Any = None
 
 

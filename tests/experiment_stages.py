@@ -90,7 +90,7 @@ class DiesOnce(FairTransformer):
 
 
 class Echo:
-    """A backend that answers with the length of the prompt, and notes the prompts."""
+    """A model that answers with the length of the prompt, and notes the prompts."""
 
     tokenizer = None
     name = "echo"

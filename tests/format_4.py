@@ -27,7 +27,7 @@ from tiny_models import save_t5
 import fairtk
 from fairtk import FairSampler, Generator, QueryRefiner
 from fairtk.batch import Batches
-from fairtk.llm import HuggingFaceSeq2Seq, Ledger, LocalChat, OpenAICompatible
+from fairtk.llm import HuggingFaceSeq2Seq, Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
 
 NOBODY = "http://127.0.0.1:9/v1"  # never asked
@@ -83,7 +83,7 @@ def ranking(version=1):
 
 def server_systems(url):
     """Return the systems of the folder ``server``."""
-    llm = OpenAICompatible("toy", url)
+    llm = OpenAICompatible("toy", url, temperature=0.3)
     sampled = ranking() >> FairSampler(alpha=1, n_samples=2, cutoff=2, seed=1)
     return {
         "rag": sampled >> Generator(llm, prompt="rag", cutoff=2),
@@ -106,17 +106,17 @@ def ledger_models(url):
     """Return the models of the ledger ``answers.sqlite``."""
     t5 = HuggingFaceSeq2Seq("model", max_new_tokens=4)
     return {
-        "server": OpenAICompatible("toy", url),
+        "server": OpenAICompatible("toy", url, temperature=0.3),
         "temperature": OpenAICompatible("toy", url, temperature=0.7, seed=3, max_tokens=50),
-        "t5": LocalChat(t5),
-        "t5 sampled": LocalChat(t5, temperature=0.5, seed=7),
-        "function": LocalChat(function),
+        "t5": t5,
+        "t5 sampled": HuggingFaceSeq2Seq("model", max_new_tokens=4, temperature=0.5, seed=7),
+        "function": function,
     }
 
 
 def batch_systems(ledger):
     """Return the systems of the folder ``batch``: what they ask second depends on the first."""
-    llm = ledger.wrap(OpenAICompatible("toy", NOBODY))
+    llm = ledger.wrap(OpenAICompatible("toy", NOBODY, temperature=0.3))
     refined = QueryRefiner(llm, group="g") >> ranking()
     return {"both": refined >> Generator(llm, prompt="rag", cutoff=2)}
 

@@ -3,11 +3,11 @@
 import pytest
 
 from fairtk import hookimpl, plugins
-from fairtk.plugins import BackendSpec, ChatModelSpec
+from fairtk.plugins import ChatModelSpec
 
 
 class Lab:
-    """A plugin's backend: the model's name stands before each prompt."""
+    """A plugin's model: the model's name stands before each prompt."""
 
     tokenizer = None
 
@@ -25,14 +25,10 @@ class Lab:
 class LabPlugin:
     @staticmethod
     @hookimpl
-    def fairtk_backends():
-        return [BackendSpec("lab", f"{__name__}:Lab", "the lab's models", example="tiny")]
-
-    @staticmethod
-    @hookimpl
     def fairtk_chat_models():
         return [
-            ChatModelSpec("lab-server", "fairtk.llm:OpenAICompatible", "the lab's", server=True)
+            ChatModelSpec("lab", f"{__name__}:Lab", "the lab's models", example="tiny"),
+            ChatModelSpec("lab-server", "fairtk.llm:OpenAICompatible", "the lab's", server=True),
         ]
 
 

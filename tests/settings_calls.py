@@ -14,7 +14,7 @@ from fairtk.testing import toy_answers, toy_groups, toy_qrels, toy_run, toy_samp
 
 
 class Echo:
-    """A backend that answers with a constant."""
+    """A model that answers with a constant."""
 
     name, tokenizer = "echo", None
 
@@ -49,7 +49,7 @@ def calls():
         "DeterministicExposure": (transformers.DeterministicExposure, {}),
         "OracleExposure": (transformers.OracleExposure, {"qrels": qrels}),
         "BM25Scorer": (fairtk.BM25Scorer, {}),
-        "Generator": (fairtk.Generator, {"backend": Echo(), "prompt": "rag"}),
+        "Generator": (fairtk.Generator, {"llm": Echo(), "prompt": "rag"}),
         "FairQR": (
             fairtk.FairQR,
             {"retriever": source, "groups": groups, "target": target, "llm": chat},
@@ -99,8 +99,7 @@ def calls():
         "HuggingFaceSeq2Seq": (llm.HuggingFaceSeq2Seq, {"model": "t5"}),
         "HuggingFaceCausal": (llm.HuggingFaceCausal, {"model": "gpt2"}),
         "OpenAICompatible": (llm.OpenAICompatible, {"model": "m", "base_url": "http://x"}),
-        "CallableBackend": (llm.CallableBackend, {"function": chat}),
-        "LocalChat": (llm.LocalChat, {"backend": Echo()}),
+        "FunctionModel": (llm.FunctionModel, {"function": chat}),
         "KeywordRefiner": (llm.KeywordRefiner, {}),
         "Ledger": (llm.Ledger, {"path": folder / "ledger.sqlite"}),
         "write_run": (io.write_run, {"run": run, "path": folder / "a.run"}),

@@ -13,7 +13,6 @@ import fairtk
 from fairtk import checks, errors
 from fairtk.frames import Qrels, require_columns
 from fairtk.groups import Groups, Target
-from fairtk.llm import CallableBackend
 
 ROWS = [(q, d, float(-i)) for q in ("q1", "q2") for i, d in enumerate(("d1", "d2", "d3"))]
 RUN = pd.DataFrame(ROWS, columns=["qid", "docno", "score"])
@@ -162,10 +161,6 @@ CALLS = {
         lambda v: fairtk.display.format_rows(["a", "b"], v),
         [[1, 2]],
     ),
-    "fairtk.llm.CallableBackend.generate prompts": (
-        CallableBackend(lambda prompts: [p.upper() for p in prompts]).generate,
-        ["ab"],
-    ),
     "fairtk.utilities.Utility.__call__ predictions": (
         lambda v: fairtk.utilities.get("em")(v, ["ab"]),
         ["ab"],
@@ -267,7 +262,7 @@ EXEMPT = re.compile(
     r"|fairtk\.experiment\.Diagnosis |fairtk\.display\.Points "
     # what users implement, and fairtk calls with lists
     r"|.*\.(scores (texts|queries)|Prompt(Builder)?\.(join|__call__) .*)|fairtk\.testing\."
-    r"|fairtk\.llm\.(Backend|ChatModel|LedgerModel|LocalChat|KeywordRefiner|OpenAICompatible)\..*"
+    r"|fairtk\.llm\.(\w*Model|KeywordRefiner|OpenAICompatible|HuggingFace\w+|CTranslate2\w+)\..*"
     r"|.*FairMeasure\.(combine|score_together) |.*\.Scores\.|.*\.check_inputs modes"
     # a function of several values, or one value or several
     r"|.* (function|documents)|fairtk\.llm\.OpenAICompatible base_url|.*StudySystemSpec grid"

@@ -234,7 +234,7 @@ if PisaIndex is not None:
 # ## Your own generator
 #
 # `FlanT5(model="google/flan-t5-base", prompt="rag")` takes a model of the hub or a local folder.
-# `Generator(backend, prompt)` accepts anything that turns a list of prompts into a list of answers,
+# `Generator(llm, prompt)` accepts anything that turns a list of prompts into a list of answers,
 # such as a function. `fairtk.prompts.get("template", template=...)` makes a prompt.
 
 # %%

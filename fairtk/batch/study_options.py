@@ -36,7 +36,7 @@ def say_beginning(folder: Path, text: str) -> None:
 
 
 SERVER = ("base_url", "api_key_env")
-LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
+LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable", "retry_failed")
 
 paying_options = all_of(
     click.option(
@@ -71,6 +71,11 @@ paying_options = all_of(
         "--retry-unusable",
         is_flag=True,
         help="Request answers again that were refused, cut off or unreadable.",
+    ),
+    click.option(
+        "--retry-failed",
+        is_flag=True,
+        help="Request prompts again that the model refused, e.g. because they were too long.",
     ),
 )
 """The options of `SERVER` and `LEDGER`, the same for all commands."""

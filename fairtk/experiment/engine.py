@@ -16,7 +16,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -29,8 +29,15 @@ from fairtk import stage_context
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
 from fairtk.errors import InputError, format_list
-from fairtk.experiment.executors import Executor, Session
-from fairtk.experiment.identity import Node, Tree, describe, key_of
+from fairtk.experiment.executors import DaskExecutor, Executor, Session
+from fairtk.experiment.identity import (
+    CONTENT_MODELS,
+    Node,
+    Tree,
+    describe,
+    described_model,
+    key_of,
+)
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
 from fairtk.experiment.store import (
     Answers,
@@ -39,6 +46,7 @@ from fairtk.experiment.store import (
     Recording,
     Store,
     StoredCell,
+    calls_paid_model,
     remarks_of,
 )
 from fairtk.experiment.work import (
@@ -56,10 +64,8 @@ from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
-from fairtk.llm import Completion, LedgerModel
-from fairtk.llm.chat import Outcome, on_outcome
-from fairtk.llm.hugging_face import HuggingFaceBackend, cost
-from fairtk.llm.local import ChatBackend
+from fairtk.llm import ChatModel, Completion, LedgerModel
+from fairtk.llm.chat import Outcome, on_outcome, questions
 from fairtk.plugins.streams import on_terminal
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
@@ -155,55 +161,21 @@ def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-_TOKENS_CPU = 8192  # default tokens per batch, about the size of a cache
-_TOKENS_CUDA = 65536
-_NEW_TOKENS = 128  # default tokens per answer
-_PROMPTS = 32  # prompts per batch for backends without tokens: functions, servers
-_ROUNDS = 4  # rounds of concurrent calls per batch for servers
-
-
 @dataclass
 class PromptSet:
     """The distinct prompts for one model, those of one level of the tree at a time."""
 
     model: ModelKey
-    backend: Any
-    lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
+    llm: ChatModel
+    prompts: dict[str, None] = field(default_factory=dict)  # in the order of their building
     errors: dict[str, str] = field(default_factory=dict)  # by prompt without an answer
     deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
     def batches(self) -> list[list[str]]:
-        """The prompts in batches, longest first, so that memory errors occur early."""
-        digests = [digest(prompt, 16) for prompt in self.lengths]
-        ranked = sorted(zip(self.lengths.values(), digests, self.lengths, strict=True))
-        return list(_cut([text for _, _, text in ranked], self.lengths, self.backend))[::-1]
-
-
-def _cut(order: list[str], lengths: Mapping[str, int], backend: Any) -> Iterator[list[str]]:
-    if not isinstance(backend, HuggingFaceBackend):
-        size = max(_PROMPTS, _ROUNDS * getattr(backend, "concurrency", 1))
-        for start in range(0, len(order), size):
-            yield order[start : start + size]
-        return
-    most = backend.batch_tokens or (_TOKENS_CUDA if _on_cuda(backend.device) else _TOKENS_CPU)
-    answer_tokens = getattr(backend, "max_new_tokens", _NEW_TOKENS)
-    batch: list[str] = []
-    for prompt in order:  # ascending, so the last one is the longest
-        if batch and cost(len(batch) + 1, lengths[prompt], answer_tokens) > most:
-            yield batch
-            batch = []
-        batch.append(prompt)
-    if batch:
-        yield batch
-
-
-def _on_cuda(device: str) -> bool:
-    if device != "auto":
-        return device.startswith("cuda")
-    import torch
-
-    return bool(torch.cuda.is_available())
+        """The prompts in the model's batches, made from all prompts, also those with answers."""
+        prompts = list(self.prompts)
+        return [[prompts[i] for i in batch] for batch in self.llm.batches(questions(prompts))]
 
 
 def generate(
@@ -233,7 +205,7 @@ def generate(
                     yield PromptBatch(key, todo, threads, durable, fail_fast, name)
 
     for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
-        prompt_set = by_key[batch.backend]
+        prompt_set = by_key[batch.model]
         answers.put(prompt_set.model, texts)
         prompt_set.errors.update(errors)
         prompt_set.deferred.update(deferred)
@@ -339,6 +311,7 @@ class Engine:
         batch_size: int | None,
         fail_fast: bool,
         check_rows: Callable[[str, pd.DataFrame], None] | None = None,
+        retry_failed: bool = False,
     ) -> None:
         self.tree = tree
         self.topics = topics
@@ -346,6 +319,7 @@ class Engine:
         self.executor = executor
         self.threads = threads
         self.fail_fast = fail_fast
+        self.retry_failed = retry_failed
         self.durable = store.path is not None
         default = min(MOST_QUERIES, -(-len(topics.qids) // MOST_BATCHES))
         self.batch_size = batch_size or default
@@ -363,6 +337,7 @@ class Engine:
                 node = node.parent  # a generator only adds answers to these rows
             self._unchecked.setdefault(node.number, []).append(name)
         self._prompts: dict[int, list[Prompts]] = {}
+        self._models: dict[str, ChatModel] = {}  # as workers get them
         self.deferred: dict[int, set[str]] = {}
 
     def cells(self, node: Node) -> dict[str, StoredCell]:
@@ -392,52 +367,63 @@ class Engine:
         due = len(self.topics.qids)
         if all(sum(c.error is None for c in of.values()) == due for of in stored.values()):
             return stored
-        stages = {node.stage.key: node.stage.runnable for node in self.tree.nodes}
-        backends = self.prepare()
-        recording = Recording(self.store.path)
-        stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}
-        backends = {key: recording.with_ledger(backend) for key, backend in backends.items()}
+        models = self.prepare()
+        on_cluster = isinstance(self.executor, DaskExecutor)
+        recording = Recording(self.store.path, self.retry_failed, local=not on_cluster)
+        stages = {
+            # a generator only builds prompts
+            node.stage.key: runnable if node.stage.generator else recording.with_ledger(runnable)
+            for node in self.tree.nodes
+            for runnable in [node.stage.runnable]
+        }
+        self._models = {key: recording.generator_model(llm) for key, llm in models.items()}
         # problems of a server should not occur after hours
         for model in {repr(model): model for model in recording.models}.values():
             model.check()
         levels = 1 + max(node.level for node in self.tree.nodes)
-        with self.executor.open({**stages, **backends}, self.threads) as session:
+        options: dict[str, Any] = {}
+        if on_cluster:
+            generators = {n.stage.key for n in self.tree.nodes if n.stage.generator}
+            others = {key: stage for key, stage in stages.items() if key not in generators}
+            paid = {**others, **self._models}
+            options["here"] = [key for key, value in paid.items() if calls_paid_model(value)]
+        everything = {**stages, **self._models}
+        with self.executor.open(everything, self.threads, **options) as session:
             for level in range(levels):
                 if level:
                     self._answer(level, session)
                 self._run_stages(level, session)
         return {name: self.cells(node) for name, node in ends.items()}
 
-    def prepare(self) -> dict[str, Any]:
-        """Return the backends of all generators by key, and fill `prompt_sets`."""
+    def prepare(self) -> dict[str, ChatModel]:
+        """Return the models of all generators by key, and fill `prompt_sets`."""
         prompt_sets: list[PromptSet] = []
         for node in self.tree.nodes:
             generator = node.stage.generator
             if generator is None:
                 continue
-            backend = generator.backend
-            equal = (w for w in prompt_sets if w.backend is backend or w.backend == backend)
+            llm = generator.llm
+            equal = (one for one in prompt_sets if one.llm is llm or one.llm == llm)
             prompt_set = next(equal, None)
             if prompt_set is None:
-                prompt_set = PromptSet(self._model_key(node, backend, len(prompt_sets)), backend)
+                prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
                 prompt_sets.append(prompt_set)
             self.prompt_sets[node.number] = prompt_set
-        return {prompt_set.model.key: prompt_set.backend for prompt_set in prompt_sets}
+        return {prompt_set.model.key: prompt_set.llm for prompt_set in prompt_sets}
 
-    def _model_key(self, node: Node, backend: Any, number: int) -> ModelKey:
-        name = str(getattr(backend, "name", type(backend).__name__))
-        if isinstance(backend, ChatBackend):  # the identity in its ledger
-            has_ledger = isinstance(backend.model, LedgerModel)
-            return ModelKey(f"model {number}", name, backend.model.parameters(), has_ledger)
+    def _model_key(self, node: Node, llm: ChatModel, number: int) -> ModelKey:
+        if not isinstance(llm, CONTENT_MODELS):  # the identity in its ledger
+            has_ledger = isinstance(llm, LedgerModel)
+            return ModelKey(f"model {number}", llm.name, llm.parameters(), has_ledger)
         if not self.durable:
-            return ModelKey(f"model {number}", name, {"number": number})
+            return ModelKey(f"model {number}", llm.name, {"number": number})
         stage = node.stage.description or {}
         if "identified" in stage:  # the user's name of the stage also identifies its model
             identity: Any = {"model of": stage}  # the key must differ from that of the stage
         else:
-            identity = describe(backend, f"{node.stage.name}.backend")
+            identity = describe(described_model(llm), f"{node.stage.name}.llm")
         key = key_of(identity)
-        return ModelKey(key, name, {"identity": key, "threads": self.threads})
+        return ModelKey(key, llm.name, {"identity": key, "threads": self.threads})
 
     # Stages -----------------------------------------------------------------------------------
 
@@ -545,8 +531,7 @@ class Engine:
             if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
-                lengths = self.prompt_sets[step.node].lengths
-                lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
+                self.prompt_sets[step.node].prompts.update(dict.fromkeys(prompts.texts))
         self.store.commit(results, self.topics.digests)
         for number, (table, _) in outcome.tables.items():
             self._check(number, table)
@@ -568,7 +553,11 @@ class Engine:
         """Generate the answers of a level's generators, and add them to their rankings."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
         prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
-        total = sum(len(prompt_set.lengths) for prompt_set in prompt_sets.values())
+        total = sum(len(prompt_set.prompts) for prompt_set in prompt_sets.values())
+        for prompt_set in prompt_sets.values():  # before the first call
+            llm = self._models[prompt_set.model.key]
+            if isinstance(llm, LedgerModel):
+                llm.check_temperature(questions(prompt_set.prompts))
         with progress_bar("answers", total, "prompt") as progress:
             generate(
                 prompt_sets.values(),
@@ -581,7 +570,7 @@ class Engine:
             )
         for prompt_set in prompt_sets.values():
             # a resumed run has no prompts of finished levels, and must cut the same batches
-            prompt_set.lengths.clear()
+            prompt_set.prompts.clear()
         for node in nodes:
             for prompts in self._prompts.pop(node.number):
                 self._put_answers(node, prompts)

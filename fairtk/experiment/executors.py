@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
@@ -41,6 +41,7 @@ from fairtk.experiment.work import (
     to_worker,
 )
 from fairtk.interpreters import ENDED, Interpreter, cores
+from fairtk.llm.ledger import refused_ledgers
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """A function that runs a task; it gets the stages of ``task.needs`` by key, and the task."""
@@ -87,15 +88,22 @@ class RemoteSession(Session):
     """An executor that runs ``capacity()`` tasks at a time in other processes.
 
     `submit` starts a task; its future has the result of `answer`. The capacity is updated when a
-    task ends, and each second, because workers may join and leave.
+    task ends, and each second, because workers may join and leave. A task that needs one of the
+    stages `here` runs in the caller's thread.
     """
 
     def __init__(
-        self, submit: Callable[[Function, Any], Future[Any]], capacity: Callable[[], int]
+        self,
+        submit: Callable[[Function, Any], Future[Any]],
+        capacity: Callable[[], int],
+        stages: Mapping[str, Any] | None = None,
+        here: Collection[str] = (),
     ) -> None:
+        super().__init__(stages or {})
         self.submit = submit
         self.capacity = capacity
         self._issued: set[WorkerWarning] = set()
+        self.here = frozenset(here)
 
     def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """Yield each task with its result, in order of completion.
@@ -105,9 +113,14 @@ class RemoteSession(Session):
         pending = iter(tasks)
         running: dict[Future[Any], Any] = {}
         while True:
+            n_here = 0
             for task in islice(pending, max(0, self.capacity() - len(running))):
-                running[self.submit(function, task)] = task
-            if not running:
+                if self.here.intersection(task.needs):
+                    n_here += 1
+                    yield task, function(self.stages, task)
+                else:
+                    running[self.submit(function, task)] = task
+            if not running and not n_here:
                 return
             for future in wait(running, 1, FIRST_COMPLETED).done:
                 kind, value, worker_warnings = future.result()
@@ -363,9 +376,10 @@ class DaskExecutor:
     Without a scheduler, a local cluster starts on 127.0.0.1 and ends with the experiment. Remote
     workers need this version of fairtk, the packages of the pipelines, and the models and indexes
     at the same paths; only the calling process uses the store. Workers may join and leave: tasks of
-    dead workers are run again, and the experiment waits while there is no worker. A worker runs one
-    task at a time, however many threads it has. Assign a GPU to each ``dask worker`` with
-    CUDA_VISIBLE_DEVICES; on one machine, use ``"processes"``. The extra ``dask`` is required.
+    dead workers are run again, and the experiment waits while there is no worker. The calling
+    process calls paid models, and runs the stages that use them. A worker runs one task at a time,
+    however many threads it has. Assign a GPU to each ``dask worker`` with CUDA_VISIBLE_DEVICES; on
+    one machine, use ``"processes"``. The extra ``dask`` is required.
 
     Args:
         workers: the number of processes of a local cluster; `None` for one per core.
@@ -401,8 +415,12 @@ class DaskExecutor:
         self.scheduler = scheduler
 
     @contextlib.contextmanager
-    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
+    def open(
+        self, stages: Mapping[str, Any], threads: int, here: Collection[str] = ()
+    ) -> Iterator[RemoteSession]:
         """Yield a session; a local cluster ends with the block.
+
+        Tasks that need a stage of the keys `here` run in this process.
 
         Raises:
             WorkerError: the scheduler is unreachable.
@@ -412,7 +430,10 @@ class DaskExecutor:
             waiting = stack.enter_context(ThreadPoolExecutor(_MOST_TASKS))
             stack.callback(cluster.close, self.scheduler is not None)
             yield RemoteSession(
-                lambda function, task: waiting.submit(cluster.run, function, task), cluster.capacity
+                lambda function, task: waiting.submit(cluster.run, function, task),
+                cluster.capacity,
+                stages,
+                here,
             )
 
     def _client(self, stack: contextlib.ExitStack, threads: int) -> Any:
@@ -664,7 +685,8 @@ def run_in_worker(version: str, payload: bytes, packed: Mapping[str, tuple[str, 
         except Exception as error:
             return "failed", make_picklable(error), []
         stages = {key: _loaded[name] for key, (name, _) in packed.items()}
-        return answer(function, stages, task)
+        with refused_ledgers():
+            return answer(function, stages, task)
 
 
 def _refuse_other_version(version: str) -> None:

@@ -39,10 +39,9 @@ from fairtk.errors import IdentityError
 from fairtk.frames import QID, IntArray, digest, identity_name
 from fairtk.io import folder_digest
 from fairtk.io.atomic import file_digest
-from fairtk.llm import CallableBackend, ChatModel, LedgerModel, LocalChat
-from fairtk.llm.hugging_face import HuggingFaceModel
+from fairtk.llm import ChatModel, FunctionModel, LedgerModel
+from fairtk.llm.hugging_face import HuggingFaceChatModel, HuggingFaceModel
 from fairtk.llm.loading import find_folder, model_digest
-from fairtk.llm.local import ChatBackend
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 
@@ -123,11 +122,43 @@ def _digest(value: Any) -> dict[str, Any]:
     return {"digest": text}
 
 
+CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
+"""Models whose answers an experiment stores by their content; others have keys in ledgers."""
+
+_SERVER_MODEL, _LOCAL_MODEL = f"fairtk.Chat{'Backend'}", f"fairtk.Local{'Chat'}"
+"""Names of classes of earlier versions in the keys of stored results, which must not change."""
+
+
+def described_model(llm: ChatModel) -> Any:
+    """Return the object that identifies the content of a model: itself, or its source."""
+    is_source = isinstance(llm, FunctionModel) and llm.is_described_by_source
+    return llm.source if is_source else llm  # type: ignore[attr-defined]
+
+
+def _described_llm(llm: Any) -> Any:
+    """Return a description of a model outside of generators."""
+    if not isinstance(llm, CONTENT_MODELS):
+        return llm
+    parts: dict[str, Any] = {"class": _LOCAL_MODEL, "made by": f"{_LOCAL_MODEL} 1"}
+    if isinstance(llm, HuggingFaceChatModel) and llm.temperature:
+        parts |= {"temperature": llm.temperature, "seed": llm.seed}
+        llm = llm.at_temperature(0.0)
+    return parts | {"backend": described_model(llm)}
+
+
+def _transformer(stage: FairTransformer) -> dict[str, Any]:
+    settings = stage.settings()
+    return settings | ({"llm": _described_llm(settings["llm"])} if "llm" in settings else {})
+
+
 def _generator(stage: Generator) -> dict[str, Any]:
-    # settings that a subclass like FlanT5 passes to its backend are described there
-    passed = getattr(stage.backend, "SETTINGS", ())
+    # settings that a subclass like FlanT5 passes to its model are described there
+    passed = ("llm", *getattr(stage.llm, "SETTINGS", ()))
     settings = {name: value for name, value in stage.settings().items() if name not in passed}
-    return settings | {"backend": stage.backend}
+    if isinstance(stage.llm, CONTENT_MODELS):
+        return settings | {"backend": described_model(stage.llm)}
+    named = {"class": _SERVER_MODEL, "made by": f"{_SERVER_MODEL} 1"}
+    return settings | {"backend": {**named, "model": _described_llm(stage.llm)}}
 
 
 def _candidates(stage: Candidates) -> dict[str, Any]:
@@ -166,8 +197,10 @@ def _pisa(stage: Any) -> dict[str, Any]:
 
 def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
     # the digest of the files replaces their name; loading options do not change results
-    files = ("model", "revision", "allow_pickled_weights")
-    settings = {name: getattr(model, name) for name in model.SETTINGS if name not in files}
+    omitted = {"model", "revision", "allow_pickled_weights"}
+    if isinstance(model, HuggingFaceChatModel) and not model.temperature:
+        omitted |= set(model.SAMPLING)
+    settings = {name: getattr(model, name) for name in model.SETTINGS if name not in omitted}
     weights = _weights(model.content_digest(), model.LIBRARIES)
     return settings | weights | {"device": _device_class(model.device)}
 
@@ -196,11 +229,6 @@ def _rag_hugging_face(backend: Any) -> dict[str, Any]:
     settings = {name: getattr(backend, name) for name in names}
     weights = _weights(model_digest(find_folder(backend.model_id)))
     return settings | weights | {"device": _device_class(backend.device)}
-
-
-def _local_chat(model: LocalChat) -> dict[str, Any]:
-    sampling = {"temperature": model.temperature, "seed": model.seed}
-    return {"backend": model.backend} | (sampling if model.temperature else {})
 
 
 def _rag_openai(backend: Any) -> dict[str, Any]:
@@ -239,12 +267,12 @@ def _measure(measure: Any) -> dict[str, Any]:
     return dict(measure.identity_settings if isinstance(measure, FairMeasure) else measure.params)
 
 
-def _function(backend: CallableBackend) -> dict[str, Any]:
-    owner = getattr(backend.function, "__self__", None)
-    method = getattr(backend.function, "__name__", "")
+def _function(model: FunctionModel) -> dict[str, Any]:
+    owner = getattr(model.function, "__self__", None)
+    method = getattr(model.function, "__name__", "")
     if owner is None or adapter_of(owner, identity_name(type(owner))) is None:
-        raise IdentityError(f"the backend {backend.name!r} is a function")
-    return {"backend": owner, "method": method, "max_prompt_tokens": backend.max_prompt_tokens}
+        raise IdentityError(f"the model {model.name!r} is a function")
+    return {"backend": owner, "method": method, "max_prompt_tokens": model.max_prompt_tokens}
 
 
 _BY_NAME: dict[str, Adapter] = {
@@ -256,18 +284,16 @@ _BY_NAME: dict[str, Adapter] = {
 }
 
 _BY_BASE: tuple[tuple[type, Adapter], ...] = (
-    (ChatBackend, lambda backend: {"model": backend.model}),
-    (LedgerModel, lambda model: {"model": model.llm}),
-    (LocalChat, _local_chat),
-    (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
+    (LedgerModel, lambda model: {"model": _described_llm(model.llm)}),
     (HuggingFaceModel, _hugging_face),
-    (CallableBackend, _function),
+    (FunctionModel, _function),
+    (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
     (ir_measures.Measure, _measure),
     (IRDSDataset, _irds_dataset),
     (Candidates, _candidates),
     (Generator, _generator),
     (NeuralScorer, lambda stage: {"encoder": stage.encoder}),
-    (FairTransformer, lambda stage: stage.settings()),
+    (FairTransformer, _transformer),
 )
 
 _MADE_AGAIN = {n for n, attributes in _PYTERRIER.items() if "left" not in attributes}

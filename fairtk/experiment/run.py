@@ -143,6 +143,7 @@ def Experiment(
     threads: int | None = None,
     batch_size: int | None = None,
     fail_fast: bool = False,
+    retry_failed: bool = False,
 ) -> Results:
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
@@ -171,6 +172,9 @@ def Experiment(
         batch_size: the number of queries to run and save together; `None` for a sixteenth of the
             topics, at most 64. A kill loses the batches in progress.
         fail_fast: whether to raise if a query fails, instead of recording the failure.
+        retry_failed: whether to request prompts once more whose calls failed in a way that cannot
+            pass, e.g. because the model refuses the prompt. Queries that failed for other reasons
+            are always tried again.
 
     Raises:
         InputError: topics, labels or measures are missing or invalid.
@@ -194,6 +198,7 @@ def Experiment(
         threads=threads,
         batch_size=batch_size,
         fail_fast=fail_fast,
+        retry_failed=retry_failed,
     )
     engine = prepared[0]
     for name, node in engine.tree.ends.items():
@@ -247,6 +252,7 @@ def _prepare(
     threads: int | None = None,
     batch_size: int | None = None,
     fail_fast: bool = False,
+    retry_failed: bool = False,
     durable: bool | None = None,
 ) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
     """Return engine, evaluation, frames of results, names of all systems, and baseline.
@@ -261,7 +267,8 @@ def _prepare(
     for name, value in (("threads", threads), ("batch_size", batch_size), ("workers", workers)):
         if value is not None:
             checks.integer(name, value, "Experiment")
-    for name, value in (("filter_by_qrels", filter_by_qrels), ("fail_fast", fail_fast)):
+    flags = {"filter_by_qrels": filter_by_qrels, "fail_fast": fail_fast}
+    for name, value in {**flags, "retry_failed": retry_failed}.items():
         checks.boolean(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
         qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
@@ -290,6 +297,7 @@ def _prepare(
         batch_size,
         fail_fast,
         evaluation.refuse_samples,
+        retry_failed,
     )
     return engine, evaluation, frames, order, chosen
 
@@ -462,7 +470,7 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
         raise StageError(f"Experiment: {summary}")
     warnings.warn(
         f"Experiment: {summary}; they get the worst value; with a save_dir, the next run retries "
-        "them",
+        "them, and with retry_failed=True also prompts that a model refused",
         DataWarning,
         stacklevel=4,
     )

@@ -1,8 +1,8 @@
 """The tasks and results of workers.
 
-Functions get stages and backends by key and everything else as data, so they run the same way in
-this process, in a worker process and on a cluster. If a query or prompt fails, its batch is halved
-until the failure is isolated. Stages are pickled with cloudpickle, with reducers for objects that
+Functions get stages and models by key and everything else as data, so they run the same way in
+this process, in a worker process and on a cluster. If a query fails, its batch is halved until the
+failure is isolated. Stages are pickled with cloudpickle, with reducers for objects that
 it does not support.
 """
 
@@ -39,11 +39,8 @@ from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
 from fairtk.frames.schema import check_samples
 from fairtk.interpreters import cores
-from fairtk.llm import DeferredError, LLMError, NoAnswerError, OfflineError, PromptLengthError
-from fairtk.llm.backends import texts
-from fairtk.llm.chat import recorded_calls
-from fairtk.llm.hugging_face import HuggingFaceBackend
-from fairtk.llm.prompts import counts
+from fairtk.llm import Chat, ChatModel, DeferredError, Failure, LLMError, OfflineError
+from fairtk.llm.chat import Outcome, questions, read_answer, recorded_calls
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
 
 Remarks = Mapping[str, Sequence[StageRemark]]
@@ -97,7 +94,6 @@ class Prompts:
 
     qids: list[str]
     texts: list[str]
-    lengths: list[int]  # tokens of each (characters if the backend has no tokenizer)
     rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
     remarks: Remarks
 
@@ -118,22 +114,22 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Prompts that are generated together."""
+    """Prompts that are answered together."""
 
-    backend: str  # the key
+    model: str  # the key
     prompts: tuple[str, ...]
     threads: int
     durable: bool  # whether answers are stored in a file
     fail_fast: bool
-    name: str  # the name of the backend, for messages
+    name: str  # the name of the model, for messages
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The key of the backend."""
-        return (self.backend,)
+        """The key of the model."""
+        return (self.model,)
 
     def who(self, _: str) -> str:
-        """Return the backend, in words."""
+        """Return the model, in words."""
         return f"the model {self.name}"
 
 
@@ -148,10 +144,10 @@ def allowed_threads() -> int:
 
 
 @contextlib.contextmanager
-def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
-    """Limit the threads of torch, which is imported if the backend needs it."""
-    if isinstance(backend, HuggingFaceBackend):
-        with contextlib.suppress(ImportError):  # the backend raises a better error
+def limited_threads(number: int, llm: ChatModel | None = None) -> Iterator[None]:
+    """Limit the threads of torch, which is imported if the model needs it."""
+    if llm is not None and llm.local:
+        with contextlib.suppress(ImportError):  # the model raises a better error
             import torch  # noqa: F401
     torch_module: Any = sys.modules.get("torch")
     if not hasattr(torch_module, "set_num_threads"):
@@ -185,35 +181,45 @@ FATAL = (
 
 
 def run_batch(
-    backends: Mapping[str, Any], batch: PromptBatch
+    models: Mapping[str, ChatModel], batch: PromptBatch
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
     """Return the answers and the errors of a batch of prompts, and the deferred prompts."""
-    backend = backends[batch.backend]
+    llm = models[batch.model]
+    answers: dict[str, str] = {}
     errors: dict[str, str] = {}
-
-    def attempt(prompts: list[str]) -> list[str]:
-        return texts(backend.generate(prompts), len(prompts), backend.name)
-
-    def blame(_: list[str], error: Exception) -> int | None:
-        if isinstance(error, PromptLengthError | NoAnswerError):
-            if batch.fail_fast:
-                raise error
-            return error.index
-        if batch.fail_fast:
-            raise StageError(f"{backend.name}: {error_line(error)}") from error
-        return None
-
     with (
-        limited_threads(batch.threads, backend),
-        _naming_exits(batch.who(batch.backend)),
+        limited_threads(batch.threads, llm),
+        _naming_exits(batch.who(batch.model)),
         recorded_calls(batch.durable),
     ):
         try:
-            parts = _in_parts(list(batch.prompts), attempt, blame, errors)
+            outcomes = _outcomes(llm, questions(batch.prompts), batch.fail_fast)
         except DeferredError:
-            return {}, errors, batch.prompts
-    pairs = (pair for prompts, answers in parts for pair in zip(prompts, answers, strict=True))
-    return dict(pairs), errors, ()
+            return {}, {}, batch.prompts
+    for index, prompt in enumerate(batch.prompts):
+        answer = read_answer(outcomes.get(index, Failure("the model gave no answer")))
+        if isinstance(answer, str):
+            answers[prompt] = answer
+        elif batch.fail_fast:
+            raise StageError(answer.reason)
+        else:
+            errors[prompt] = answer.reason
+    return answers, errors, ()
+
+
+def _outcomes(llm: ChatModel, chats: Sequence[Chat], fail_fast: bool) -> dict[int, Outcome]:
+    """Return outcomes by index. If the model raises an error, chats are requested one by one."""
+    try:
+        return dict(llm.outcomes(chats))
+    except FATAL:
+        raise
+    except Exception as error:
+        if fail_fast:
+            raise StageError(f"{llm.name}: {error_line(error)}") from error
+        if len(chats) == 1:
+            return {0: Failure(error_line(error))}
+    alone = [_outcomes(llm, [chat], fail_fast) for chat in chats]
+    return {index: outcomes[0] for index, outcomes in enumerate(alone) if 0 in outcomes}
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
@@ -257,8 +263,7 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             if notes:
                 outcome.notes[step.node] = _notes_as_json(notes, qids, step.name)
             if step.ask:
-                tokenizer = stages[step.stage].backend.tokenizer
-                outcome.prompts[step.node] = _prompts(parts, tokenizer, outcome.remarks[step.node])
+                outcome.prompts[step.node] = _prompts(parts, outcome.remarks[step.node])
                 continue
             results = [_ordered(part, of_part, step.name) for of_part, part in parts]
             rows = _concatenated([frame for frame, _ in results], inp)
@@ -350,13 +355,12 @@ def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> 
 def _in_parts(
     items: list[str],
     attempt: Callable[[list[str]], T],
-    blame: Callable[[list[str], Exception], int | None],
+    blame: Callable[[list[str], Exception], None],
     errors: dict[str, str],
 ) -> list[tuple[list[str], T]]:
-    """Return queries or prompts with their results, in several parts if items fail.
+    """Return queries with their results, in several parts if queries fail.
 
-    `blame` returns the index of the failed item (`None` if unknown), or raises. The errors of
-    failed items are added to `errors`.
+    `blame` may raise an error. The errors of failed queries are added to `errors`.
     """
     done = []
     waiting = [items] if items else []
@@ -367,27 +371,23 @@ def _in_parts(
         except FATAL:
             raise
         except Exception as error:
-            index = blame(part, error)
-            if index is None and len(part) > 1:
+            blame(part, error)
+            if len(part) > 1:
                 middle = len(part) // 2
                 waiting += [part[middle:], part[:middle]]
-                continue
-            failed = index or 0
-            errors[part[failed]] = error_line(error)
-            rest = part[:failed] + part[failed + 1 :]
-            waiting += [rest] if rest else []
+            else:
+                errors[part[0]] = error_line(error)
     return done
 
 
-def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any, remarks: Remarks) -> Prompts:
+def _prompts(parts: Sequence[tuple[list[str], Any]], remarks: Remarks) -> Prompts:
     prompts: list[str] = []
     rows = [np.zeros(0, dtype=np.int64)]
     for _, built in parts:
         rows.append(built.prompt_of_row + len(prompts))
         prompts.extend(built.prompts)
-    lengths = list(map(len, prompts)) if tokenizer is None else counts(prompts, tokenizer)
     qids = [qid for part, _ in parts for qid in part]
-    return Prompts(qids, prompts, lengths, np.concatenate(rows), remarks)
+    return Prompts(qids, prompts, np.concatenate(rows), remarks)
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:

@@ -1,7 +1,3 @@
-from .backends import Backend as Backend
-from .backends import CallableBackend as CallableBackend
-from .backends import NoAnswerError as NoAnswerError
-from .backends import PromptLengthError as PromptLengthError
 from .budget import Estimate as Estimate
 from .budget import Prices as Prices
 from .budget import Spending as Spending
@@ -14,15 +10,15 @@ from .chat import Failure as Failure
 from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
+from .chat import UnansweredError as UnansweredError
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
+from .functions import FunctionModel as FunctionModel
+from .functions import as_chat_model as as_chat_model
 from .hugging_face import HuggingFaceCausal as HuggingFaceCausal
 from .hugging_face import HuggingFaceSeq2Seq as HuggingFaceSeq2Seq
 from .ledger import Ledger as Ledger
 from .ledger import LedgerModel as LedgerModel
 from .local import KeywordRefiner as KeywordRefiner
-from .local import LocalChat as LocalChat
-from .local import as_chat_model as as_chat_model
-from .models import build_chat_model as build_chat_model
 from .models import build_model as build_model
 from .models import list_model_kinds as list_model_kinds
 from .models import parse_model as parse_model

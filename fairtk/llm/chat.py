@@ -66,6 +66,9 @@ class Completion:
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
             ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
             text.
+        sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
+            message was added to the first message of the user, because the server refuses that
+            role; otherwise empty.
 
     Raises:
         InputError: the text is not a string.
@@ -76,6 +79,7 @@ class Completion:
     completion_tokens: int | None = None
     seconds: float = 0.0
     finish: str = "stop"
+    sent: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -102,9 +106,12 @@ class Failure:
 
     Attributes:
         reason: the error, in one line without secrets.
+        can_pass: whether a later call may succeed. If not, e.g. because the model refuses the
+            prompt, the prompt is not requested again.
     """
 
     reason: str
+    can_pass: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", escaped(self.reason))
@@ -117,6 +124,15 @@ def questions(prompts: Iterable[str]) -> list[Chat]:
 
 Outcome = Completion | Failure
 """The result of a call."""
+
+
+def read_answer(outcome: Outcome) -> str | Failure:
+    """Return the text of an answer without surrounding white space, or the failure of a call."""
+    if isinstance(outcome, Failure):
+        return outcome
+    if outcome.finish == "unreadable":
+        return Failure("the response of the server is not text", can_pass=False)
+    return outcome.text.strip()
 
 
 def escaped(text: str) -> str:
@@ -154,25 +170,34 @@ def notify(outcomes: Sequence[Outcome]) -> None:
         listener(outcomes)
 
 
+_PROMPTS = 32  # chats per batch
+_ROUNDS = 4  # rounds of concurrent calls per batch
+
+
 def recorded_calls(required: bool) -> AbstractContextManager[None]:
     """Refuse calls of paid models within the block, or allow them again within a ledger's call."""
     return stage_context.changed(must_record=required)
 
 
 class ChatModel(EqualByContent, ABC):
-    """A language model, or rules that replace one.
+    """A language model, or a function or rules that replace one.
 
     A subclass defines `name`, `parameters` and `outcomes`. Two models are equal if their class,
     name and parameters are equal.
 
     Attributes:
         free: whether calls cost nothing, so that no price is needed.
+        local: whether the model computes answers in this process, one batch after the other.
         reads_facts: whether answers also depend on `Chat.facts`.
         concurrency: the maximum number of calls at a time.
+        has_default_temperature: whether the user has not set the temperature. A ledger with answers
+            at another temperature then refuses to request the same prompts again.
     """
 
     concurrency: int = 1
+    has_default_temperature: bool = False
     free: ClassVar[bool] = False
+    local: ClassVar[bool] = False
     reads_facts: ClassVar[bool] = False
 
     @property
@@ -183,6 +208,16 @@ class ChatModel(EqualByContent, ABC):
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return all settings that affect answers, as JSON values without secrets."""
+
+    def batches(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Return the indices of chats in batches, the longest chats first.
+
+        The answers of a batch are stored together. Batches depend only on the set of all chats, not
+        on their order or on stored answers, so a run that is continued has the same batches.
+        """
+        order = sorted(range(len(chats)), key=lambda i: (len(chats[i].text), chats[i].messages))
+        size = max(_PROMPTS, _ROUNDS * self.concurrency)
+        return [order[start : start + size] for start in range(0, len(order), size)][::-1]
 
     @abstractmethod
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
@@ -223,7 +258,7 @@ class ChatModel(EqualByContent, ABC):
         Raises:
             LLMError: the experiment did not find the model in its stages.
         """
-        is_paid = not self.free and not getattr(self, "local", False)
+        is_paid = not self.free and not self.local
         if is_paid and stage_context.current().must_record:
             raise LLMError(
                 f"the answers of {self.name!r} would not be recorded, because save_dir records "
@@ -292,6 +327,10 @@ def as_json(value: Any) -> str:
 
 class LLMError(FairtkError):
     """No call to a language model would succeed."""
+
+
+class UnansweredError(FairtkError):
+    """One or more prompts have no answer, because their calls failed."""
 
 
 class BudgetError(LLMError):

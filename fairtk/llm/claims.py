@@ -26,7 +26,7 @@ from typing import NamedTuple
 from fairtk.errors import FormatError
 from fairtk.llm.budget import Budget, Payment
 from fairtk.llm.chat import Completion
-from fairtk.llm.store import AnswerStore, Row
+from fairtk.llm.store import AnswerStore, FailureRow, Row
 
 LEASE = 30.0
 """Seconds after which the claims of a process are free, unless it renewed its lease."""
@@ -159,11 +159,18 @@ class Claims:
         stored = self._store.get(row.key for row in rows)
         return [stored[row.key] for row in rows]
 
-    def release(self, keys: Iterable[str]) -> None:
-        """End the claims of calls without an answer."""
+    def release(self, keys: Iterable[str], failures: Sequence[FailureRow] = ()) -> None:
+        """End the claims of calls without an answer, and store failures that cannot pass."""
         unanswered = list(keys)
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", failures
+            )
+            self._delete(connection, unanswered)
+
         if unanswered:
-            self._file.write(lambda database: self._delete(database, unanswered), durable=False)
+            self._file.write(write, durable=bool(failures))
 
     def _delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         values = [(key, self.owner) for key in keys]

@@ -291,7 +291,7 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         return tokens
 
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
-        del noise  # `stream` raises an error for a temperature
+        del noise  # the temperature is 0
         tokens = [[self._vocabulary[number] for number in row] for row in rows]
         hypotheses = self._translator.ask(
             tokens=tokens,

@@ -11,8 +11,8 @@ import numpy as np
 
 from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import FloatArray, IntArray
-from fairtk.llm.backends import declared_window
 from fairtk.llm.hugging_face import HuggingFaceModel, padded
+from fairtk.llm.tokenizers import declared_window
 
 _PAIRS = 1 << 14
 """The number of inner products that are computed at a time."""

@@ -1,37 +1,34 @@
-"""Hugging Face models as backends."""
+"""Hugging Face models."""
 
 from __future__ import annotations
 
-import itertools
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ModelError, ParameterError
+from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
-from fairtk.llm.backends import (
-    UNLIMITED,
-    PromptLengthError,
-    PromptTokenizer,
-    declared_window,
-)
 from fairtk.llm.beams import shared, shares_beams
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
-from fairtk.settings import Configurable
+from fairtk.llm.tokenizers import UNLIMITED, PromptTokenizer, declared_window
+from fairtk.settings import Configurable, remade
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 _FILES = ("model", "revision", "allow_pickled_weights")
 _WEIGHTS = (*_FILES, "device", "dtype")
+_NOT_ABOUT_ANSWERS = ("device", "batch_tokens", "model", "revision")
 
 
 class HuggingFaceModel(Configurable):
@@ -220,6 +217,13 @@ def plan_batches(lengths: IntArray, batch_tokens: int, new_tokens: int) -> list[
     return batches
 
 
+def _by_length(chats: Sequence[Chat], rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Return indices by length, the longest first, and the lengths; ties in the order of texts."""
+    order = sorted(range(len(chats)), key=lambda i: (-len(rows[i]), chats[i].messages))
+    lengths = np.array([len(rows[i]) for i in order], dtype=np.int64)
+    return np.array(order, dtype=np.int64), lengths
+
+
 def padded(rows: list[list[int]], filler: int | None, left: bool, device: Any) -> tuple[Any, Any]:
     """Return token ids and attention mask as tensors on a device, of shape (n_prompts, longest).
 
@@ -255,12 +259,6 @@ def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, dev
     return None
 
 
-def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
-    """Return the validated temperature (a number from 0) and seed (an integer from 0)."""
-    temperature = checks.number("temperature", temperature, where)
-    return temperature, checks.integer("seed", seed, where, least=0)
-
-
 class GumbelNoise:
     """A logits processor that turns greedy decoding into sampling at a temperature.
 
@@ -293,13 +291,14 @@ _NO_SAMPLING: dict[str, Any] = {
 
 
 @dataclass(eq=False, repr=False)
-class HuggingFaceBackend(HuggingFaceModel, ABC):
+class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
     """A Hugging Face model that generates answers, in batches of similar length.
 
     The model and the tokenizer are loaded on first use, from safetensors only. Code in a repository
     is never run. In float32, batches do not change answers, except where two candidates differ only
     by rounding. In half precision, rounding depends more on the batch: compare runs with equal
-    settings, and set ``batch_tokens`` if they come from different machines.
+    settings, and set ``batch_tokens`` if they come from different machines. A prompt that exceeds
+    the window is a `Failure`.
 
     Args:
         model: a hub name or a local folder with safetensors weights.
@@ -313,6 +312,9 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         batch_tokens: the maximum number of tokens of a batch, with padding and answers. `None` for
             4,096 on a CPU and 262,144 on CUDA. If memory runs out, it is halved.
         revision: branch, tag or commit on the hub; `None` for the default.
+        temperature: the temperature of sampling, without beams; 0 for no sampling. FAIR-QR sets the
+            paper's 0.3.
+        seed: the seed of sampling. An answer depends only on the seed and the prompt.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -321,8 +323,13 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     COUNTS = ("num_beams", "max_new_tokens", "max_prompt_tokens", "batch_tokens")
 
+    local: ClassVar[bool] = True
+
     samples: ClassVar[bool] = True
-    """Whether `stream` supports a temperature."""
+    """Whether the model supports a temperature above 0."""
+
+    SAMPLING: ClassVar[tuple[str, ...]] = ("temperature", "seed")
+    """The settings that do not affect answers at temperature 0."""
 
     PADDED: ClassVar[str]
     """The side of padding: ``"left"`` for decoders, whose answers continue the prompts."""
@@ -336,6 +343,19 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     max_prompt_tokens: int | None = None
     batch_tokens: int | None = None
     revision: str | None = None
+    temperature: float = 0.0
+    seed: int = 42
+
+    _origin: ClassVar[Self | None] = None
+    """The model whose weights are used; `None` to load them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = type(self).__name__
+        self.temperature = checks.number("temperature", self.temperature, where)
+        self.seed = checks.integer("seed", self.seed, where, least=0)
+        if self.temperature and not self.samples:
+            raise ParameterError(f"{where}: temperature must be 0, got {self.temperature}")
 
     @cached_property
     def tokenizer(self) -> PromptTokenizer:
@@ -344,74 +364,81 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         longest = self.max_prompt_tokens or self._longest_prompt(declared)
         return PromptTokenizer(self._tokenizer, longest or UNLIMITED)
 
-    def generate(self, prompts: Sequence[str]) -> list[str]:
-        """Return one answer per prompt, in order, without surrounding white space.
+    def parameters(self) -> dict[str, Any]:
+        """Return the class, the digest of the model's files, and its settings.
+
+        Settings that do not affect answers are omitted.
 
         Raises:
-            InputError: a prompt is not a string.
-            PromptLengthError: a prompt exceeds the window; nothing is generated.
-            ModelError: the model cannot be loaded, or memory does not hold a single prompt.
+            ModelError: the files cannot be found.
         """
-        prompts = checks.listed("prompts", prompts, self.name)
-        for index, prompt in enumerate(prompts):
-            if not isinstance(prompt, str):
-                raise InputError(f"{self.name!r}: prompt {index} must be a string, got {prompt!r}")
-        distinct = list(dict.fromkeys(prompts))
-        try:
-            answer_of = dict(itertools.chain.from_iterable(self.stream(distinct)))
-        except PromptLengthError as error:
-            error.index = list(prompts).index(distinct[error.index])
-            raise
-        answers = {distinct[number]: text for number, text in answer_of.items()}
-        return [answers[prompt] for prompt in prompts]
+        omitted = (*_NOT_ABOUT_ANSWERS, *self.SAMPLING)
+        settings = {name: getattr(self, name) for name in self.SETTINGS if name not in omitted}
+        sampling = {"temperature": self.temperature, "seed": self.seed}
+        parameters = {"backend": type(self).__name__, "content": self.content_digest(), **settings}
+        return parameters | (sampling if self.temperature else {})
 
-    def stream(
-        self, prompts: Sequence[Any], temperature: float = 0.0, seed: int = 0
-    ) -> Iterator[list[tuple[int, str]]]:
-        """Yield lists of (index of the prompt, answer) pairs, one list per batch.
+    def digest(self) -> str:
+        """Return a digest of class and settings; the files are not read."""
+        return digest(repr(self))
 
-        Args:
-            prompts: texts; for models with a chat template also chats, as sequences of (role,
-                content) pairs.
-            temperature: if above 0, answers are sampled without beams. An answer depends only on
-                the seed and the prompt.
-            seed: the seed of the sampling.
+    def at_temperature(self, temperature: float) -> Self:
+        """Return the same model, loaded once, at another temperature."""
+        if not self.samples or temperature == self.temperature:
+            return self
+        other: Self = remade(self, temperature=temperature)
+        vars(other)["_origin"] = self._origin or self
+        return other
+
+    def batches(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Return the indices of chats in batches of similar length, the longest chats first."""
+        if not chats:
+            return []
+        order, lengths = _by_length(chats, self._encode(chats))
+        return [order[batch].tolist() for batch in self._plan(lengths)]
+
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the outcomes of chats, batch by batch.
 
         Raises:
-            ParameterError: the temperature is above 0, and the backend does not sample.
-            PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
         """
-        if temperature and not self.samples:
-            raise ParameterError(f"{type(self).__name__}: temperature must be 0, got {temperature}")
-        if not len(prompts):
+        chats = list(chats)
+        if not chats:
             return
-        tokens = self._encode(prompts)
+        rows = self._encode(chats)
         limit = self._limit
-        too_long = [number for number, row in enumerate(tokens) if len(row) > limit]
-        if too_long:
-            first = too_long[0]
-            raise PromptLengthError(
-                f"prompts to {self.model!r} must have at most {self.tokenizer.model_max_length} "
-                f"tokens, got {len(tokens[first])} ({len(too_long)} of {len(prompts)} are too "
-                "long); truncate prompts, as fairtk.prompts does by default, or raise "
-                "max_prompt_tokens if the model supports it, as T5 does",
-                first,
-            )
-        lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
+        for index, row in enumerate(rows):
+            if len(row) > limit:
+                yield index, self._too_long(len(row))
+        order, lengths = _by_length(chats, rows)
+        order, lengths = order[lengths <= limit], lengths[lengths <= limit]
 
-        def run(rows: list[list[int]]) -> list[str]:
-            return self._generate(
-                rows, GumbelNoise(temperature, seed, rows) if temperature else None
-            )
+        def run(batch: IntArray) -> list[str]:
+            tokens = [rows[index] for index in order[batch]]
+            noise = GumbelNoise(self.temperature, self.seed, tokens) if self.temperature else None
+            return self._generate(tokens, noise)
 
-        for batch, texts in self._in_batches(
-            lengths,
-            self.max_new_tokens,
-            lambda batch: run([tokens[i] for i in batch]),
-            "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
-        ):
-            yield [(i, text.strip()) for i, text in zip(batch.tolist(), texts, strict=True)]
+        remedy = "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'"
+        begin = time.perf_counter()
+        for batch, texts in self._in_batches(lengths, self.max_new_tokens, run, remedy):
+            seconds = (time.perf_counter() - begin) / len(batch)
+            for index, text in zip(order[batch].tolist(), texts, strict=True):
+                answer = text.strip()
+                counts = len(rows[index]), len(self.tokenizer.tokenize(answer))
+                yield index, Completion(answer, *counts, seconds)
+            begin = time.perf_counter()
+
+    def _too_long(self, length: int) -> Failure:
+        return Failure(
+            f"prompts to {self.model!r} must have at most {self.tokenizer.model_max_length} "
+            f"tokens, got {length}; truncate prompts, as fairtk.prompts does by default, or raise "
+            "max_prompt_tokens if the model supports it, as T5 does",
+            can_pass=False,
+        )
+
+    def _plan(self, lengths: IntArray) -> list[IntArray]:
+        return plan_batches(lengths, self._most, self.max_new_tokens)
 
     @property
     def _limit(self) -> int:
@@ -429,8 +456,8 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         """Return the window, given the tokenizer's ``model_max_length``."""
 
     @abstractmethod
-    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
-        """Return the token ids of prompts, special tokens included, never truncated."""
+    def _encode(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Return the token ids of chats, special tokens included, never truncated."""
 
     def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
         """Return the arguments of the model's ``generate`` for padded prompts."""
@@ -442,6 +469,8 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     def _model(self) -> Any:
         from transformers import GenerationConfig
 
+        if self._origin is not None:
+            return self._origin._model
         model = super()._model
         # Set on the model, because it fills in whatever a call leaves out.
         model.generation_config = GenerationConfig.from_dict(
@@ -470,19 +499,19 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         return texts
 
 
-HuggingFaceBackend.SETTINGS = tuple(field.name for field in fields(HuggingFaceBackend))
+HuggingFaceChatModel.SETTINGS = tuple(field.name for field in fields(HuggingFaceChatModel))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HuggingFaceCausal(HuggingFaceBackend):
+class HuggingFaceCausal(HuggingFaceChatModel):
     """A decoder-only model from the hub or a folder; greedy by default (``num_beams=1``).
 
-    If the tokenizer has a chat template, a prompt is formatted as the user's message, and a chat
-    (see `chats`) with its roles. If the template has no system role, the system's message precedes
+    If the tokenizer has a chat template, messages are formatted with their roles; otherwise the
+    model gets them as one text. If the template has no system role, the system's message precedes
     the user's. The window is the model's context minus ``max_new_tokens`` and the template's
     tokens.
 
-    See `HuggingFaceBackend` for the settings.
+    See `HuggingFaceChatModel` for the settings.
     """
 
     identity_name = "fairtk.HuggingFaceCausal"
@@ -503,25 +532,20 @@ class HuggingFaceCausal(HuggingFaceBackend):
     def _limit(self) -> int:
         return super()._limit + self._template_tokens
 
-    @property
-    def chats(self) -> bool:
-        """Whether the model has a chat template, so that `stream` takes chats."""
-        return bool(self._tokenizer.chat_template)
-
     @cached_property
     def _template_tokens(self) -> int:
         """The number of tokens that the chat template adds, without special tokens."""
-        if not self.chats:
+        if not self._tokenizer.chat_template:
             return 0
-        return len(self._encode(["."])[0]) - 1
+        return len(self._encode([Chat((Message("user", "."),))])[0]) - 1
 
-    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
-        chat = self.chats
-        texts = [self._chat(prompt) if chat else prompt for prompt in prompts]
+    def _encode(self, chats: Sequence[Chat]) -> list[list[int]]:
+        has_template = bool(self._tokenizer.chat_template)
+        texts = [self._formatted(chat.messages) if has_template else chat.text for chat in chats]
         encoded = self._tokenizer(
             # a chat template contains the special tokens
             texts,
-            add_special_tokens=not chat,
+            add_special_tokens=not has_template,
             truncation=False,
             padding=False,
             verbose=False,
@@ -529,10 +553,9 @@ class HuggingFaceCausal(HuggingFaceBackend):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
+    def _formatted(self, messages: Sequence[tuple[str, str]]) -> str:
         from jinja2.exceptions import TemplateError
 
-        messages = [("user", prompt)] if isinstance(prompt, str) else prompt
         system = "\n\n".join(content for role, content in messages if role == "system")
         try:
             text = self._filled(messages)
@@ -555,14 +578,14 @@ class HuggingFaceCausal(HuggingFaceBackend):
         return text
 
 
-class HuggingFaceSeq2Seq(HuggingFaceBackend):
+class HuggingFaceSeq2Seq(HuggingFaceChatModel):
     """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
 
     The prompt's window is the tokenizer's ``model_max_length`` (512 for T5), or else the model's
     ``max_position_embeddings`` or ``n_positions``. T5's positions are relative: it supports a
     larger ``max_prompt_tokens``, but was not trained on such lengths.
 
-    See `HuggingFaceBackend` for the settings.
+    See `HuggingFaceChatModel` for the settings.
     """
 
     identity_name = "fairtk.HuggingFaceSeq2Seq"
@@ -575,8 +598,8 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
         positions = self._positions or getattr(self._config, "n_positions", None)
         return declared or positions
 
-    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
-        return self.tokenizer.encode(prompts)
+    def _encode(self, chats: Sequence[Chat]) -> list[list[int]]:
+        return self.tokenizer.encode([chat.text for chat in chats])
 
     @cached_property
     def _shares_beams(self) -> bool:

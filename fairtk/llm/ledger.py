@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -30,6 +31,7 @@ from fairtk.llm.chat import (
     Completion,
     DeferredError,
     Failure,
+    LLMError,
     OfflineError,
     Outcome,
     call_keys,
@@ -37,8 +39,8 @@ from fairtk.llm.chat import (
     recorded_calls,
 )
 from fairtk.llm.claims import Claim, Claims, process_name
-from fairtk.llm.local import as_chat_model
-from fairtk.llm.store import AnswerStore, Database, answer_row
+from fairtk.llm.functions import as_chat_model
+from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
@@ -49,6 +51,11 @@ class Collector(Protocol):
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Take calls by key."""
+
+
+def refused_ledgers() -> AbstractContextManager[None]:
+    """Refuse to open the files of ledgers within the block, e.g. on another computer."""
+    return stage_context.changed(refuses_ledgers=True)
 
 
 class Ledger:
@@ -74,6 +81,8 @@ class Ledger:
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
         retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
             unreadable ones, and those without usable keywords.
+        retry_failed: whether to request prompts once more whose calls failed in a way that cannot
+            pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
     Raises:
         ParameterError: a limit is negative or not a number.
@@ -90,11 +99,15 @@ class Ledger:
         max_cost: float | None = None,
         prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
+        retry_failed: bool = False,
     ) -> None:
         self.offline = checks.boolean("offline", offline, "Ledger")
         self.retry_unusable = checks.boolean("retry_unusable", retry_unusable, "Ledger")
         self.budget = Budget(max_calls, max_cost, Prices(prices))
         self.since = now() if retry_unusable else ""
+        self.retry_failed = checks.boolean("retry_failed", retry_failed, "Ledger")
+        self.failed_since = now() if retry_failed else ""
+        self._temperatures: dict[str, list[float | None]] = {}
         self._open(path)
         self.budget.after = self.claims.last_payment()
 
@@ -118,6 +131,23 @@ class Ledger:
     def recorded(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the stored answers by key, except those to request again."""
         return self.store.get(keys, self.since)
+
+    def temperatures(self, model: str) -> list[float | None]:
+        """Return the temperatures of a model's answers when they were first needed."""
+        if model not in self._temperatures:
+            self._temperatures[model] = self.store.temperatures(model)
+        return self._temperatures[model]
+
+    def failures(self, keys: Iterable[str]) -> dict[str, Failure]:
+        """Return the stored failures by key, except those to request again."""
+        reasons = self.store.failures(keys, self.failed_since)
+        return {key: Failure(reason, can_pass=False) for key, reason in reasons.items()}
+
+    def retrying_failures(self) -> Ledger:
+        """Return the ledger with the same budget that requests failed prompts once more."""
+        other = object.__new__(Ledger)
+        vars(other).update(vars(self), retry_failed=True, failed_since=now())
+        return other
 
     def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
         """Claim calls by key, and return the claims up to the first refused one."""
@@ -173,9 +203,18 @@ class Ledger:
         # another process opens the file again, and shares the budget from its start
         return {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def __getattr__(self, name: str) -> Any:
+        # another process opens the file on first use
+        if name not in ("store", "claims") or "path" not in vars(self):
+            raise AttributeError(f"Ledger has no attribute {name!r}")
+        if stage_context.current().refuses_ledgers:
+            raise LLMError(
+                f"a model behind the ledger {self.path} is called by a worker of a cluster, where "
+                "answers cannot be recorded: hold the model in an attribute of a transformer (or a "
+                "list, dict or dataclass there), so that the calling process calls it"
+            )
         self._open(self.path)
+        return vars(self)[name]
 
     def __enter__(self) -> Ledger:
         return self
@@ -186,7 +225,8 @@ class Ledger:
     def __repr__(self) -> str:
         limits = {"max_calls": self.budget.max_calls, "max_cost": self.budget.max_cost}
         settings = [f", {k}={v!r}" for k, v in limits.items() if v is not None]
-        flags = [f", {n}=True" for n in ("offline", "retry_unusable") if getattr(self, n)]
+        names = ("offline", "retry_unusable", "retry_failed")
+        flags = [f", {name}=True" for name in names if getattr(self, name)]
         return f"Ledger({str(self.path)!r}{''.join(flags + settings)})"
 
 
@@ -237,6 +277,10 @@ class LedgerModel(ChatModel):
         """Return the model's parameters."""
         return self.llm.parameters()
 
+    def batches(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Return the model's batches."""
+        return self.llm.batches(chats)
+
     @property
     def concurrency(self) -> int:  # type: ignore[override]
         """The maximum number of calls at a time."""
@@ -279,7 +323,7 @@ class LedgerModel(ChatModel):
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return the number of calls to pay for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
-        answers = self.ledger.recorded(calls)
+        answers = self._stored(calls)
         missing = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, missing, len(answers), self.ledger.prices)
 
@@ -297,25 +341,86 @@ class LedgerModel(ChatModel):
         for position, key in enumerate(self._keys(chats)):
             positions.setdefault(key, []).append(position)
         calls = {key: chats[same[0]] for key, same in positions.items()}
-        answers = self.ledger.recorded(calls)
+        for key, outcome in self._outcomes(calls):
+            yield from ((position, outcome) for position in positions[key])
+
+    def _outcomes(self, calls: Mapping[str, Chat]) -> Iterator[tuple[str, Outcome]]:
+        """Yield the outcomes of calls by key."""
+        stored = self._stored(calls)
+        yield from stored.items()
+        missing = {key: chat for key, chat in calls.items() if key not in stored}
+        if not missing:
+            return
+        self._check_temperature(list(missing.values()))
+        self._defer_or_refuse(missing)
+        if not self.llm.local:
+            yield from self._request(missing)
+            return
+        # batches of all calls, so that a run that is continued has the same ones
+        keys = list(calls)
+        for batch in self.llm.batches(list(calls.values())):
+            part = {keys[i]: missing[keys[i]] for i in batch if keys[i] in missing}
+            if part:
+                yield from self._request(part)
+
+    def check_temperature(self, chats: Sequence[Chat]) -> None:
+        """Raise an error if the ledger has answers to missing calls at another temperature.
+
+        A temperature that the user has set is never refused.
+
+        Raises:
+            LLMError: there are such answers.
+        """
+        if self._other_temperatures():
+            calls = dict(zip(self._keys(chats), chats, strict=True))
+            stored = self._stored(calls)
+            self._check_temperature([chat for key, chat in calls.items() if key not in stored])
+
+    def _other_temperatures(self) -> list[float | None]:
+        if self.ledger.offline or not self.llm.has_default_temperature:
+            return []
+        temperatures = self.ledger.temperatures(self.name)
+        return [one for one in temperatures if one != self.parameters().get("temperature")]
+
+    def _check_temperature(self, chats: Sequence[Chat]) -> None:
+        parameters = self.parameters()
+        for temperature in self._other_temperatures() if chats else ():
+            others = {**parameters, "temperature": temperature}
+            keys = call_keys(self.name, others, chats, self.llm.reads_facts)
+            n_stored = len(self.ledger.store.get(keys))
+            if n_stored:
+                own = parameters["temperature"]
+                raise LLMError(
+                    f"{self.ledger.path} has answers of {self.name!r} to {n_stored} of "
+                    f"{len(chats)} prompts at temperature={temperature}, but the temperature is "
+                    f"now {own:g} by default; set temperature={temperature} to use these answers, "
+                    f"or temperature={own:g} to request new ones"
+                )
+
+    def _stored(self, keys: Collection[str]) -> dict[str, Outcome]:
+        """Return the stored answers, and the stored failures of the other calls."""
+        answers = self.ledger.recorded(keys)
+        failures = self.ledger.failures(key for key in keys if key not in answers)
+        return {**answers, **failures}
+
+    def _request(self, calls: dict[str, Chat]) -> Iterator[tuple[str, Outcome]]:
+        """Yield the outcomes of calls that were not recorded, of this or of other processes."""
         waited = 0.0
-        while True:
-            for key, answer in answers.items():
+        while calls:
+            n_calls, blocked = len(calls), dict[str, Claim]()
+            for key, outcome in self._make(dict(calls), blocked):
                 del calls[key]
-                yield from ((position, answer) for position in positions[key])
-            if not calls:
-                return
-            self._defer_or_refuse(calls)
-            missing, blocked = dict(calls), dict[str, Claim]()
-            for key, outcome in self._make(missing, blocked):
-                del calls[key]
-                yield from ((position, outcome) for position in positions[key])
-            if answers or len(calls) < len(missing):
-                waited = 0.0
-            if len(calls) == len(missing):
+                yield key, outcome
+            if len(calls) == n_calls:
                 self._raise_if_final(blocked, calls)
                 waited += self._wait(waited, blocked)
-            answers = self.ledger.recorded(calls)
+            else:
+                waited = 0.0
+            stored = self._stored(calls)
+            for key, outcome in stored.items():
+                del calls[key]
+                yield key, outcome
+            waited = 0.0 if stored else waited
 
     def _keys(self, chats: Iterable[Chat]) -> list[str]:
         return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
@@ -344,8 +449,8 @@ class LedgerModel(ChatModel):
 
         def claimed() -> Iterator[Chat]:
             left = iter(calls)
-            # claim as many calls as can start
-            while batch := list(islice(left, max(1, self.llm.concurrency - len(running)))):
+            # claim as many calls as can start, or a batch of a local model
+            while batch := list(islice(left, self._n_to_claim(calls, running))):
                 claims = self.ledger.claim(self.llm, {key: calls[key] for key in batch})
                 mine = [key for key, claim in claims.items() if claim.state == "mine"]
                 running.update(mine)
@@ -357,7 +462,7 @@ class LedgerModel(ChatModel):
                 if any(claim.state == "refused" for claim in states.values()):
                     return
 
-        arrivals = self.llm.arrivals(claimed())
+        arrivals = self._arrivals(claimed())
         try:
             while True:
                 with recorded_calls(False):  # of this model, also by other models that it calls
@@ -366,16 +471,43 @@ class LedgerModel(ChatModel):
                     break
                 outcomes = {keys[number]: outcome for number, outcome in numbered}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
-                self.ledger.claims.release(outcomes.keys() - answers.keys())
+                self._release(
+                    {k: one for k, one in outcomes.items() if isinstance(one, Failure)}, calls
+                )
                 if answers:
                     outcomes |= self.ledger.pay(self.llm, calls, answers)
                 running -= outcomes.keys()
                 yield from outcomes.items()
             for key in list(running):
                 yield key, Failure("the model gave no answer")
+        except LLMError as error:
+            if type(error) is not LLMError:
+                raise
+            raise LLMError(
+                f"{error} ({len(self.ledger)} answers are stored in {self.ledger.path}; the next "
+                "run continues with them)"
+            ) from None
         finally:
             arrivals.close()
             self.ledger.claims.release(running)
+
+    def _release(self, failures: Mapping[str, Failure], calls: Mapping[str, Chat]) -> None:
+        rows = [
+            failure_row(key, self.name, calls[key], failure.reason)
+            for key, failure in failures.items()
+            if not failure.can_pass
+        ]
+        self.ledger.claims.release(failures, rows)
+
+    def _n_to_claim(self, calls: Collection[str], running: Collection[str]) -> int:
+        return len(calls) if self.llm.local else max(1, self.llm.concurrency - len(running))
+
+    def _arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
+        """Yield lists of outcomes to be stored together."""
+        if self.llm.local:
+            yield list(self.llm.outcomes(chats))
+        else:
+            yield from self.llm.arrivals(chats)
 
     def _raise_if_final(self, blocked: Mapping[str, Claim], calls: Mapping[str, Chat]) -> None:
         """Raise an error if other processes will not answer the blocked calls."""

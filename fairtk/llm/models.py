@@ -8,24 +8,23 @@ from typing import Any
 
 from fairtk.errors import MissingPluginError, NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
-from fairtk.llm.local import LocalChat
-from fairtk.plugins import BackendSpec, registry
-from fairtk.plugins.registry import ModelSpec, load_target, refuse_other_than_text
+from fairtk.llm.functions import as_chat_model
+from fairtk.plugins import ChatModelSpec, registry
+from fairtk.plugins.registry import load_target, refuse_other_than_text
 
 ANSWERS, REFINEMENT = "answers", "refinement"
 """The uses of a model."""
 
 _VLLM = "vllm"
-_SAMPLING = ("temperature", "seed")
 
 
-def list_model_kinds(use: str) -> dict[str, ModelSpec]:
+def list_model_kinds(use: str) -> dict[str, ChatModelSpec]:
     """Return the kinds of models for a use, `ANSWERS` or `REFINEMENT`, by name."""
-    entries = registry.models.entries()
+    entries = registry.chat_models.entries()
     return {entry.name: entry.value for entry in entries if use in entry.value.uses}
 
 
-def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
+def kind_of_model(name: Any, use: str, what: str) -> ChatModelSpec:
     """Return the kind of a name, or raise a `NotFoundError` about `what` with the nearest name."""
     kinds = list_model_kinds(use)
     if name not in kinds and str(name).partition("-")[0] == _VLLM:
@@ -35,7 +34,7 @@ def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
     return kinds[name]
 
 
-def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, Any]]:
+def parse_model(text: str, use: str, what: str) -> tuple[ChatModelSpec, dict[str, Any]]:
     """Return kind and settings from ``KIND:MODEL`` or ``KIND-DTYPE:MODEL``, e.g. ``t5:my/model``.
 
     Args:
@@ -50,7 +49,7 @@ def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, An
     name, _, model = text.partition(":")
     settings: dict[str, Any] = {}
     plain, _, dtype = name.rpartition("-")
-    if name not in registry.models and plain in registry.models:
+    if name not in registry.chat_models and plain in registry.chat_models:
         name, settings = plain, {"dtype": dtype}
     spec = kind_of_model(name, use, what)
     first = next(iter(_parameters(spec).values()))
@@ -59,7 +58,7 @@ def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, An
     return spec, {first.name: model, **settings} if model else settings
 
 
-def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
+def check_settings(spec: ChatModelSpec, settings: Mapping[str, Any]) -> None:
     """Raise an error for an unknown setting, a missing model, or a setting of the wrong type.
 
     Raises:
@@ -79,8 +78,8 @@ def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
         )
 
 
-def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
-    """Return a backend or chat model of a kind.
+def build_model(spec: ChatModelSpec, settings: Mapping[str, Any]) -> ChatModel:
+    """Return a model of a kind.
 
     Raises:
         NotFoundError: unknown setting.
@@ -88,23 +87,13 @@ def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
         MissingExtraError: a package is not installed.
     """
     check_settings(spec, settings)
-    return load_target(spec.target)(**settings)
+    return as_chat_model(load_target(spec.target)(**settings))
 
 
-def build_chat_model(spec: ModelSpec, settings: Mapping[str, Any]) -> ChatModel:
-    """Return a chat model. A backend becomes a `LocalChat`; `settings` may be for either."""
-    if not isinstance(spec, BackendSpec):
-        chat_model: ChatModel = build_model(spec, settings)
-        return chat_model
-    backend = {name: value for name, value in settings.items() if name not in _SAMPLING}
-    sampling = {name: settings[name] for name in _SAMPLING if name in settings}
-    return LocalChat(build_model(spec, backend), **sampling)
+def takes_temperature(spec: ChatModelSpec) -> bool:
+    """Return whether models of a kind have a temperature."""
+    return "temperature" in _parameters(spec) and getattr(load_target(spec.target), "samples", True)
 
 
-def takes_temperature(spec: ModelSpec) -> bool:
-    """Return whether chat models of a kind have a temperature."""
-    return isinstance(spec, BackendSpec) or "temperature" in _parameters(spec)
-
-
-def _parameters(spec: ModelSpec) -> Mapping[str, inspect.Parameter]:
+def _parameters(spec: ChatModelSpec) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(load_target(spec.target)).parameters

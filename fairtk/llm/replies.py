@@ -86,6 +86,62 @@ def refused_parameter(error: Any, sent: Mapping[str, Any]) -> str | None:
     return positions[min(positions)] if positions else None
 
 
+_NO_SYSTEM = re.compile(
+    r"\b(?:system|developer) (?:role|prompt|message|instruction)s?\b.{0,40}\bnot\b"
+    r"|only user(?: and|,) assistant roles|roles must alternate user"
+    r"|role\W.{0,20}\bnot support\b.{0,10}\bsystem\b",
+    re.IGNORECASE,
+)
+
+
+def refuses_system(error: Any) -> bool:
+    """Return whether an error says that the role of the system is not supported."""
+    text = one_line(error_message(error), 2000)
+    return error.status_code in (400, 422, 500) and bool(_NO_SYSTEM.search(text))
+
+
+_CODES = {
+    **dict.fromkeys(("invalid_api_key", "authentication_error", "access_terminated"), "key"),
+    **dict.fromkeys(("model_not_found", "invalid_model"), "model"),
+    **dict.fromkeys(
+        ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), "quota"
+    ),
+}
+_TEXTS = {
+    "key": re.compile(r"api key (?:is )?(?:not valid|invalid|expired)|invalid api key", re.I),
+    "model": re.compile(
+        r"\bmodels?\b.{0,80}\bnot (?:exist|found|a valid)"
+        r"|invalid model|not a valid model|no such model",
+        re.I,
+    ),
+}
+
+
+def refusal_of_all(error: Any, model: str) -> str:
+    """Return why a server would refuse all calls: ``"key"``, ``"model"`` or ``"quota"``.
+
+    It is empty if the error may be about one prompt, or can pass.
+    """
+    by_status = {401: "key", 402: "quota", 403: "key", 404: "model"}
+    if error.status_code in by_status:
+        return by_status[error.status_code]
+    if error.status_code not in (400, 422, 429):
+        return ""
+    body = error.body if isinstance(error.body, dict) else {}
+    for name in ("code", "type"):
+        if (cause := _CODES.get(str(body.get(name)))) is not None:
+            return cause
+    text = error_message(error)
+    if error.status_code == 429:
+        return ""
+    if _TEXTS["key"].search(text):
+        return "key"
+    # a server may repeat the prompt, so its message must be about this model
+    is_short = len(text) < 40
+    is_about_model = is_short or model in text
+    return "model" if is_about_model and _TEXTS["model"].search(text) else ""
+
+
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are not secrets
 

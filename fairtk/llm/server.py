@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import itertools
 import json
@@ -17,7 +18,17 @@ from typing import Any
 
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, notify
+from fairtk.llm.chat import (
+    Chat,
+    ChatModel,
+    Completion,
+    Failure,
+    LLMError,
+    Message,
+    Outcome,
+    escaped,
+    notify,
+)
 from fairtk.llm.replies import (
     BrokenReplyError,
     ResponseTooLongError,
@@ -27,7 +38,9 @@ from fairtk.llm.replies import (
     model_names,
     one_line,
     read_reply,
+    refusal_of_all,
     refused_parameter,
+    refuses_system,
     without_keys,
 )
 from fairtk.llm.servers import (
@@ -59,20 +72,30 @@ RETRY_STATUSES = (408, 409, 425, 429)
 Clients = dict[ServerState, list[Any]]
 
 
+class _Default(float):
+    """A setting that the user has not set."""
+
+
+TEMPERATURE = _Default(0.0)
+"""The temperature of a model unless the user sets another one."""
+
+
 class OpenAICompatible(ChatModel):
     """A model on a server with OpenAI's chat protocol, called with the ``openai`` client.
 
     Rate limits (429), server errors (5xx), timeouts, broken connections and responses that are not
     JSON are retried, after waits that double and have a random part. A ``Retry-After`` of up to 120
-    s is respected. A call is a `Failure` if all its attempts fail.
+    s is respected. A call is a `Failure` if all its attempts fail. If the server refuses a prompt
+    (400), the call is not retried, and the failure cannot pass.
 
-    A wrong key, an unknown model, a redirect, an unsupported parameter, or five failed calls in a
-    row raise an `LLMError`. If a server refuses ``max_tokens``, ``max_completion_tokens`` is sent
-    from then on, with a warning.
+    A wrong key, an unknown model, an account without quota, a redirect, an unsupported parameter,
+    or five failed calls in a row raise an `LLMError`. If a server refuses ``max_tokens``,
+    ``max_completion_tokens`` is sent from then on, with a warning. If it refuses the role
+    ``system``, that message is added to the first message of the user.
 
     With several servers, each call is sent to the server with the fewest calls under way, and its
-    next attempt to another server. A server that refuses the key or the model, or redirects, is
-    left out with a warning; an `LLMError` is raised when none is left.
+    next attempt to another server. A server that would refuse all calls is left out with a warning;
+    an `LLMError` is raised when none is left.
 
     The key is read from the environment when calls are made, and never printed or recorded.
 
@@ -82,7 +105,8 @@ class OpenAICompatible(ChatModel):
             as a list or separated by commas; `None` for OpenAI's. Recorded answers do not depend
             on it.
         api_key_env: the environment variable with the key; `None` if the server needs no key.
-        temperature: the sampling temperature, from 0. FAIR-QR uses 0.3. `None` to send none.
+        temperature: the sampling temperature, from 0. FAIR-QR sets the paper's 0.3. `None` to send
+            none.
         max_tokens: the maximum number of tokens of an answer; `None` to send no limit.
         timeout: the maximum duration of one attempt, in seconds.
         concurrency: the maximum number of calls at a time.
@@ -108,7 +132,7 @@ class OpenAICompatible(ChatModel):
         model: str,
         base_url: str | Sequence[str] | None = None,
         api_key_env: str | None = "OPENAI_API_KEY",
-        temperature: float | None = 0.3,
+        temperature: float | None = TEMPERATURE,
         max_tokens: int | None = 256,
         timeout: float = 45.0,
         concurrency: int = 8,
@@ -139,6 +163,7 @@ class OpenAICompatible(ChatModel):
         self.temperature = (
             None if temperature is None else checks.number("temperature", temperature, where)
         )
+        self.has_default_temperature = isinstance(temperature, _Default)
         self.max_tokens = _limit("max_tokens", max_tokens)
         self.timeout = checks.number("timeout", timeout, where, 1e-3)
         self.concurrency = checks.integer("concurrency", concurrency, where)
@@ -359,8 +384,9 @@ class OpenAICompatible(ChatModel):
             begin, retry_after = time.perf_counter(), None
             try:
                 async with asyncio.timeout(self.timeout):
-                    content = await self._send(clients[server], server, chat)
+                    content, sent = await self._send(clients[server], server, chat)
                 answer = read_reply(content, time.perf_counter() - begin)
+                answer = dataclasses.replace(answer, sent=sent) if sent else answer
                 servers.record_answer(server)
                 return self._without_key(answer)
             except BrokenReplyError as error:
@@ -379,10 +405,10 @@ class OpenAICompatible(ChatModel):
                     self._leave_out(server, refusal)
                 elif error.status_code < 500 and error.status_code not in RETRY_STATUSES:
                     servers.record_answer(server)  # it works, but refuses this prompt
-                    return Failure(f"{self.model!r}: {reason}")
+                    return Failure(f"{self.model!r}: {reason}", can_pass=False)
             except ResponseTooLongError as error:
                 servers.record_answer(server)
-                return Failure(f"{self.model!r}: {error}")
+                return Failure(f"{self.model!r}: {error}", can_pass=False)
             finally:
                 server.n_running -= 1
             server.record_failure(retry_after)
@@ -406,26 +432,31 @@ class OpenAICompatible(ChatModel):
             )
         return Failure(f"{self.model!r}: {reason}")
 
-    async def _send(self, clients: list[Any], server: ServerState, chat: Chat) -> bytes:
-        """Send a call and return the body of the response.
+    async def _send(self, clients: list[Any], server: ServerState, chat: Chat) -> tuple[bytes, str]:
+        """Send a call, and return the body of the response and how the prompt was changed.
 
-        If the server refuses `max_tokens`, ``max_completion_tokens`` is sent from then on.
+        If the server refuses `max_tokens`, ``max_completion_tokens`` is sent from then on. If it
+        refuses the role of the system, its message is sent as a part of the user's.
         """
         import httpx2
         import openai
 
         client = clients[server.n_sent % len(clients)]
+        can_merge = self.endpoint == "chat" and any(m.role == "system" for m in chat.messages)
         while True:
-            renamed = server.renamed
+            renamed, merged = server.renamed, can_merge and server.merges_system
             try:
                 response = await client.post(
                     self.path.removeprefix("/v1"),
-                    body=self.body(chat, renamed),
+                    body=self.body(merged_system(chat) if merged else chat, renamed),
                     cast_to=httpx2.Response,
                 )
                 content: bytes = response.content
-                return content
+                return content, "merged system" if merged else ""
             except openai.APIStatusError as error:
+                if can_merge and not merged and refuses_system(error):
+                    server.merges_system = True
+                    continue
                 sent = self._sent(renamed)
                 name = refused_parameter(error, sent)
                 if name is None:
@@ -452,16 +483,22 @@ class OpenAICompatible(ChatModel):
 
     def _refusal(self, error: Any, server: ServerState) -> str:
         """Return why the server would refuse every call, or an empty string."""
-        status, url = error.status_code, server.url
-        if status in (401, 403):  # the server's text often repeats a part of the key
+        status, url, cause = error.status_code, server.url, refusal_of_all(error, self.model)
+        if cause == "key":  # the server's text often repeats a part of the key
             return (
                 f"the server {url} refuses the key in {self.api_key_env!r} for the model "
                 f"{self.model!r} (status {status}): set a valid key"
             )
-        if status == 404:
+        if cause == "model":
             return (
-                f"unknown model {self.model!r} at {url} (status 404: "
+                f"unknown model {self.model!r} at {url} (status {status}: "
                 f"{self._hidden(error_message(error))}); check model and base_url"
+            )
+        if cause == "quota":
+            return (
+                f"the account of the key in {self.api_key_env!r} has no quota left at {url} "
+                f"(status {status}: {self._hidden(error_message(error))}); add credit or use "
+                "another key, then run again"
             )
         if 300 <= status < 400:
             location = self._hidden(error.response.headers.get("location", "an unknown address"))
@@ -532,6 +569,17 @@ class OpenAICompatible(ChatModel):
 
         count = -(-n_connections // CONNECTIONS)
         return {one: [client(one) for _ in range(count)] for one in self._servers.states}
+
+
+def merged_system(chat: Chat) -> Chat:
+    """Return a chat whose system messages are the beginning of the first message of the user."""
+    system = [m.content for m in chat.messages if m.role == "system"]
+    rest = [m for m in chat.messages if m.role != "system"]
+    first = next((i for i, m in enumerate(rest) if m.role == "user"), None)
+    if first is None:
+        return Chat((Message("user", "\n\n".join(system)), *rest), chat.facts)
+    rest[first] = Message("user", "\n\n".join([*system, rest[first].content]))
+    return Chat(tuple(rest), chat.facts)
 
 
 async def _is_set(event: asyncio.Event, seconds: float) -> bool:

@@ -41,8 +41,9 @@ class ServerState:
         n_running: the number of calls under way.
         n_sent: the number of attempts so far.
         renamed: whether ``max_completion_tokens`` is sent instead of ``max_tokens``.
-        refused: whether the server refused the key or the model, or redirected a call. It gets no
-            calls while another server works.
+        merges_system: whether the system's message is sent as a part of the user's.
+        refused: whether no call to the server would succeed, e.g. because it refused the key. It
+            gets no calls while another server works.
         closed_until: no call is sent before this time, because of ``Retry-After``.
         pause: seconds to avoid the server, 0 if the last attempt succeeded.
         paused_until: other servers are preferred until this time.
@@ -52,6 +53,7 @@ class ServerState:
     n_running: int = 0
     n_sent: int = 0
     renamed: bool = False
+    merges_system: bool = False
     refused: bool = False
     closed_until: float = 0.0
     pause: float = 0.0

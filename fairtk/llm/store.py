@@ -24,7 +24,7 @@ from fairtk.io.atomic import part_beside, real_path
 from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
 
 FORMAT = 6
-"""``PRAGMA user_version`` of a file. Versions 4 and 5 are upgraded, others are refused."""
+"""``PRAGMA user_version`` of a file. Formats 4 and 5 are upgraded, others are refused."""
 
 SCHEMA = """
 CREATE TABLE chains (
@@ -80,6 +80,16 @@ CREATE TABLE answers (
     created TEXT NOT NULL,
     unusable INTEGER NOT NULL
 );
+CREATE TABLE failures (
+    key TEXT PRIMARY KEY,
+    model TEXT NOT NULL,
+    prompt TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    created TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE writers (
+    version TEXT PRIMARY KEY
+) WITHOUT ROWID;
 CREATE TABLE payments (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     model TEXT NOT NULL,
@@ -102,6 +112,8 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
+
+_ADDED = ("runs", "failures", "writers")  # tables that earlier formats do not have
 
 # Format 4 did not record which topics a system was run over last. Frames are numbered in the order
 # in which they were committed, so the last result of a query counts.
@@ -304,6 +316,7 @@ def _create(path: Path) -> None:
             with closing(_connect(part)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")  # the mode is stored in the file
                 connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
+                _sign(connection)
             # remains of a deleted file, which SQLite would merge into this one
             for suffix in ("-wal", "-shm", "-journal"):
                 Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -317,47 +330,74 @@ def _create(path: Path) -> None:
 def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sqlite3.Connection:
     """Return a connection to a file of this version, or close it and raise a `FormatError`.
 
-    A file of version 4 or 5 is upgraded. If it is opened for reading only, the new table of version
-    5 is temporary, and cells have no remarks, the new column of version 6.
+    A file of format 4 or 5 is upgraded. If it is opened for reading only, new tables are temporary,
+    and cells have no remarks, a column of format 6.
     """
-    runs = re.findall(r"CREATE TABLE runs .*?;", SCHEMA, re.DOTALL)[0]
     try:
         problem, version = _problem_of(connection)
-        if not problem and version == 4 and read_only:
-            connection.execute(runs.replace("TABLE", "TEMPORARY TABLE", 1))
-            connection.execute(_RUNS)
-        elif not problem and version != FORMAT and not read_only:
+        if not problem and version != FORMAT and read_only:
+            _add_tables(connection, "TEMPORARY TABLE")
+        elif not problem and version != FORMAT:
             connection.execute("BEGIN IMMEDIATE")
             problem, version = _problem_of(connection)
-            if not problem and version == 4:
-                connection.execute(runs)
-                connection.execute(_RUNS)
             if not problem and version != FORMAT:  # otherwise another process was faster
+                _add_tables(connection, "TABLE")
                 connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
                 connection.execute(f"PRAGMA user_version={FORMAT}")
+                _sign(connection)
             connection.execute("COMMIT")
     except sqlite3.DatabaseError as error:
         problem = f"SQLite cannot read the file ({error})"
     if not problem:
         return connection
     connection.close()
-    raise FormatError(
-        f"{problem}; use the version of fairtk that wrote it, or move it away to start a new one",
-        path,
-    )
+    raise FormatError(f"{problem}, or move it away to start a new one", path)
+
+
+def _add_tables(connection: sqlite3.Connection, kind: str) -> None:
+    """Create the tables that a file of an earlier format does not have."""
+    tables = _tables(connection)
+    for name in _ADDED:
+        if name not in tables:
+            [statement] = re.findall(rf"CREATE TABLE {name} .*?;", SCHEMA, re.DOTALL)
+            connection.execute(statement.replace("TABLE", kind, 1))
+            if name == "runs":
+                connection.execute(_RUNS)
+
+
+def _sign(connection: sqlite3.Connection) -> None:
+    """Record the version of fairtk that writes a file, for messages of other versions."""
+    from fairtk import __version__
+
+    connection.execute("INSERT OR IGNORE INTO writers VALUES (?)", (__version__,))
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
 
 
 def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
-    """Return what is wrong with a file, empty if it can be used, and its version."""
+    """Return the problem of a file with a remedy, empty if it can be used, and its format."""
+    from fairtk import __version__
+
     [[version]] = connection.execute("PRAGMA user_version").fetchall()
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    required = [name for name in TABLES if name != "runs" or version != 4]
+    tables = _tables(connection)
+    required = [name for name in TABLES if name not in _ADDED or version == FORMAT]
     missing = [name for name in required if name not in tables]
+    if version in (4, 5, FORMAT) and not missing:
+        return "", version
     if version in (4, 5, FORMAT):
-        return f"missing table {missing[0]!r}" if missing else "", version
-    if version or tables:
-        return f"expected version {FORMAT}, got {version}", version
-    return "the file is empty", version
+        return f"missing table {missing[0]!r}; use a copy of the file that is complete", version
+    if not version and not tables:
+        return "the file is empty; use a copy of the file that is complete", version
+    writers = connection.execute("SELECT version FROM writers") if "writers" in tables else []
+    names = [f"fairtk {name}" for (name,) in writers]
+    writer = max(names) if names else f"a{' later' if version > FORMAT else 'nother'} version of it"
+    problem = (
+        f"this fairtk ({__version__}) reads the formats 4 to {FORMAT}, the file has the format "
+        f"{version}, written by {writer}"
+    )
+    return f"{problem}; install {writer if names else 'that version'} to read it", version
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -385,6 +425,22 @@ class Row(NamedTuple):
         return Completion(self.answer, *counts, self.seconds, self.finish)
 
 
+class FailureRow(NamedTuple):
+    """A row of the table of failures that cannot pass."""
+
+    key: str
+    model: str
+    prompt: str  # the messages, as JSON
+    reason: str
+    created: str  # UTC
+
+
+def failure_row(key: str, model: str, chat: Chat, reason: str) -> FailureRow:
+    """Return the row of a new failure."""
+    prompt = as_json([list(message) for message in chat.messages])
+    return FailureRow(key, model, prompt, reason, now())
+
+
 def answer_row(
     key: str, model: str, parameters: Mapping[str, Any], chat: Chat, answer: Completion
 ) -> Row:
@@ -392,7 +448,7 @@ def answer_row(
     return Row(
         key=key,
         model=model,
-        parameters=as_json(parameters),
+        parameters=as_json({**parameters, **({"sent": answer.sent} if answer.sent else {})}),
         prompt=as_json([list(message) for message in chat.messages]),
         answer=answer.text,
         finish=answer.finish,
@@ -424,18 +480,28 @@ class AnswerStore:
 
     def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
         """Return the stored answers by key, except unusable ones created before `since`."""
+        columns = "key, answer, prompt_tokens, completion_tokens, seconds, finish"
+        usable = "AND NOT (unusable AND created < ?)"
+        rows = self._rows(f"SELECT {columns} FROM answers", keys, usable, since)
+        return {key: Completion(*values) for key, *values in rows}
+
+    def failures(self, keys: Iterable[str], since: str = "") -> dict[str, str]:
+        """Return the reasons of stored failures by key, except those created before `since`."""
+        rows = self._rows("SELECT key, reason FROM failures", keys, "AND created >= ?", since)
+        return dict(rows)
+
+    def temperatures(self, model: str) -> list[float | None]:
+        """Return the temperatures of a model's answers, `None` if none was sent."""
+        query = "SELECT DISTINCT json_extract(parameters, '$.temperature') FROM answers"
+        return [row[0] for row in self.file.read(f"{query} WHERE model = ?", (model,))]
+
+    def _rows(self, query: str, keys: Iterable[str], more: str, *values: Any) -> Iterator[Any]:
+        """Yield the rows of a query for distinct keys."""
         distinct = list(dict.fromkeys(keys))
-        answers: dict[str, Completion] = {}
         for first in range(0, len(distinct), _CHUNK):
             chunk = distinct[first : first + _CHUNK]
-            rows = self.file.read(
-                "SELECT key, answer, prompt_tokens, completion_tokens, seconds, finish "
-                f"FROM answers WHERE key IN ({','.join('?' * len(chunk))}) "
-                "AND NOT (unusable AND created < ?)",
-                (*chunk, since),
-            )
-            answers |= {key: Completion(*values) for key, *values in rows}
-        return answers
+            marks = ",".join("?" * len(chunk))
+            yield from self.file.read(f"{query} WHERE key IN ({marks}) {more}", (*chunk, *values))
 
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit an answer, unless its key has one, and return the stored answer."""

@@ -4,7 +4,6 @@ from .host import loaded_plugins as loaded_plugins
 from .host import register as register
 from .host import unregister as unregister
 from .references import cite as cite
-from .registry import BackendSpec as BackendSpec
 from .registry import ChatModelSpec as ChatModelSpec
 from .registry import DatasetSpec as DatasetSpec
 from .registry import PromptSpec as PromptSpec

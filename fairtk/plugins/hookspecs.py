@@ -52,17 +52,13 @@ def fairtk_prompts() -> Iterable[Any]:  # type: ignore[empty-body]
 
 
 @hookspec
-def fairtk_backends() -> Iterable[Any]:  # type: ignore[empty-body]
-    """Return kinds of backends: ``[BackendSpec("lab", "pkg.lab:Lab", "our models")]``.
+def fairtk_chat_models() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return kinds of models: ``[ChatModelSpec("lab", "pkg.lab:Lab", "our models")]``.
 
     ``fairtk rag -g lab:MODEL`` then calls ``Lab(model="MODEL")``, with the other settings of a
-    configuration (``device``, ``dtype``, ``revision``, ...) as keywords.
+    configuration (``device``, ``dtype``, ``revision``, ...) as keywords. `server` says that a
+    server answers, so that answers cost money.
     """
-
-
-@hookspec
-def fairtk_chat_models() -> Iterable[Any]:  # type: ignore[empty-body]
-    """Return kinds of chat models: ``[ChatModelSpec("lab", "pkg.lab:Lab", "our server")]``."""
 
 
 @hookspec

@@ -72,40 +72,27 @@ class PromptSpec(Spec):
 
 
 @dataclass(frozen=True)
-class ModelSpec(Spec):
-    """A kind of language model, written ``KIND:MODEL``; base of `BackendSpec` and `ChatModelSpec`.
+class ChatModelSpec(Spec):
+    """A kind of `fairtk.llm.ChatModel`, written ``KIND:MODEL``.
 
     The target is called with keyword arguments: its first parameter is the model (a name or a
-    folder; required if it has no default), the others are its settings.
+    folder; required if it has no default), the others are its settings. It returns a model, or any
+    other argument of `fairtk.llm.as_chat_model`.
 
     Attributes:
         example: an example of a model.
         uses: ``"answers"`` to any prompt, ``"refinement"`` of queries.
         server: whether a server answers, so that answers cost money.
+        stage: a transformer of (model, prompt, cutoff, settings) to use instead of `Generator`.
+        exact: settings for tasks in which small differences between answers count, e.g. labels.
     """
 
     extra: str | None = None
     example: str = "NAME"
     uses: tuple[str, ...] = ("answers", "refinement")
     server: bool = False
-
-
-@dataclass(frozen=True)
-class BackendSpec(ModelSpec):
-    """A kind of `fairtk.llm.Backend`, which answers prompts deterministically.
-
-    Attributes:
-        stage: a transformer of (model, prompt, cutoff, settings) to use instead of `Generator`.
-        exact: settings for tasks in which small differences between answers count, e.g. labels.
-    """
-
     stage: str | None = None
     exact: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True)
-class ChatModelSpec(ModelSpec):
-    """A kind of `fairtk.llm.ChatModel`, which completes chats and has a ledger."""
 
 
 @dataclass(frozen=True)
@@ -246,8 +233,7 @@ divergences: Registry[Any] = Registry("divergence", "fairtk.groups:Divergence", 
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
-# One registry for both hooks, so that a string such as "t5:MODEL" has one meaning.
-backends = chat_models = models = Registry[ModelSpec]("model", ModelSpec)
+chat_models = Registry[ChatModelSpec]("model", ChatModelSpec)
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
 studies: Registry[StudySpec] = Registry("study", StudySpec)
 

@@ -5,7 +5,6 @@ from .contracts import PromptContract as PromptContract
 from .contracts import ToyTokenizer as ToyTokenizer
 from .contracts import UtilityContract as UtilityContract
 from .measure import MeasureContract as MeasureContract
-from .models import BackendContract as BackendContract
 from .models import ChatModelContract as ChatModelContract
 from .toys import toy_answers as toy_answers
 from .toys import toy_documents as toy_documents

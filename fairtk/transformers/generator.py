@@ -18,23 +18,34 @@ from fairtk.errors import (
     missing_columns,
     such,
 )
-from fairtk.frames import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE, IntArray, Run
+from fairtk.frames import (
+    DOCNO,
+    QANSWER,
+    QID,
+    QUERY,
+    QUESTION,
+    SAMPLE,
+    SCORE,
+    IntArray,
+    Run,
+    digest,
+    identity_name,
+)
 from fairtk.frames.columns import SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
 from fairtk.llm import (
-    Backend,
     ChatModel,
     Estimate,
+    Failure,
+    FunctionModel,
     HuggingFaceSeq2Seq,
-    NoAnswerError,
-    PromptLengthError,
+    UnansweredError,
+    as_chat_model,
 )
-from fairtk.llm.backends import as_backend, texts
-from fairtk.llm.chat import questions
+from fairtk.llm.chat import questions, read_answer
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
-from fairtk.llm.local import ChatBackend
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
@@ -94,9 +105,10 @@ class Generator(FairTransformer):
     documents.
 
     Args:
-        backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of prompts
-            to a list of answers, or a model of `fairtk.llm`, alone or behind a ledger with its
-            budget and prices (``Ledger("answers.sqlite").wrap(...)``).
+        llm: a model of `fairtk.llm`, alone or behind a ledger with its budget and prices
+            (``Ledger("answers.sqlite").wrap(...)``), or any argument of
+            `fairtk.llm.as_chat_model`: a function from a list of prompts to a list of answers, or a
+            model of pyterrier_rag.
         prompt: a name (`fairtk.prompts.get`) or a prompt builder.
         cutoff: the maximum number of documents in a prompt, at least 1.
 
@@ -106,27 +118,29 @@ class Generator(FairTransformer):
 
     identity_name = "fairtk.Generator"
     output_version = 1
-    SETTINGS: ClassVar[tuple[str, ...]] = ("backend", "prompt", "cutoff")
+    SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "prompt", "cutoff")
 
-    def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
+    def __init__(self, llm: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
         super().__init__()
         rule = "be an integer of at least 1 (for answers without documents, pass only queries)"
         self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
-        self.backend: Backend = (
-            ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
-        )
+        self.llm: ChatModel = as_chat_model(llm)
         self.prompt: PromptBuilder = as_builder(prompt)
+        self._answers: dict[str, str | Failure] = {}  # by prompt, for the next attempt
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the column ``qanswer``.
 
         Raises:
             ColumnError: a column is missing (`TransformerInputError`).
-            InputError: a question or a document field is NaN, a ranking has several questions, or
-                a prompt exceeds the model's window; names the qid.
+            InputError: a question or a document field is NaN, or a ranking has several questions;
+                names the qid.
             DuplicateError: duplicate document in a ranking, or duplicate qid in topics.
             ModelError: the model cannot be loaded.
-            NoAnswerError: a call to a server failed.
+            UnansweredError: a call failed, or a prompt exceeds the model's window; names the qid.
+                The other answers are kept for the next call. A prompt that the model refuses is not
+                sent again by this object.
+            LLMError: no call would succeed, or the budget is spent.
         """
         prompts = self.build_prompts(inp)
         out = inp.copy()
@@ -152,17 +166,15 @@ class Generator(FairTransformer):
     def estimate(self, inp: pd.DataFrame) -> Estimate:
         """Estimate the calls, tokens and price for a frame, without any call.
 
-        Equal prompts count once. Recorded answers are not subtracted. Everything is 0 for a backend
-        that is not a model of `fairtk.llm` with calls, e.g. `FlanT5`.
+        Equal prompts count once. Recorded answers are not subtracted. Everything is 0 for a
+        function or a model that runs here, e.g. `FlanT5`, unless it is behind a ledger.
 
         Raises:
             InputError: as `transform`.
         """
-        if not isinstance(self.backend, ChatBackend):
+        if self.llm.local or isinstance(self.llm, FunctionModel):
             return Estimate(0, 0, 0, 0.0, 0.0)
-        return estimate_all(
-            self.backend.model, questions(dict.fromkeys(self.build_prompts(inp).prompts))
-        )
+        return estimate_all(self.llm, questions(dict.fromkeys(self.build_prompts(inp).prompts)))
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)
@@ -263,7 +275,7 @@ class Generator(FairTransformer):
     ) -> list[str]:
         """Return one prompt per (question, documents)."""
         where = type(self).__name__
-        tokenizer = self.backend.tokenizer
+        tokenizer = self.llm.tokenizer
         remark_on_long_questions(where, self.prompt, tokenizer, qids, questions)
         prompts = []
         for qid, question, ranking in zip(qids, questions, rankings, strict=True):
@@ -275,14 +287,38 @@ class Generator(FairTransformer):
         return prompts
 
     def _generate(self, prompts: RowPrompts) -> list[str]:
-        where = type(self).__name__
+        """Return one answer per prompt. Each distinct prompt is sent once."""
+        answers = dict(self._answers)
+        unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in answers]
         try:
-            outputs = self.backend.generate(prompts.prompts)
-            name = getattr(self.backend, "name", where)
-            return texts(outputs, len(prompts.prompts), name)
-        except (PromptLengthError, NoAnswerError) as error:
-            message = f"{where}: qid {prompts.qids[error.index]!r}: {error}"
-            raise type(error)(message, error.index) from error
+            for index, outcome in self.llm.outcomes(questions(unanswered)):
+                answers[unanswered[index]] = read_answer(outcome)
+        finally:  # for the next attempt
+            self._answers = {
+                p: a for p, a in answers.items() if isinstance(a, str) or not a.can_pass
+            }
+        failures: dict[str, str] = {}
+        texts: list[str] = []
+        for prompt, qid in zip(prompts.prompts, prompts.qids, strict=True):
+            answer = answers.get(prompt, Failure("the model gave no answer"))
+            if isinstance(answer, str):
+                texts.append(answer)
+            else:
+                failures.setdefault(prompt, f"qid {qid!r}: {answer.reason}")
+        if failures:
+            raise UnansweredError(
+                f"{type(self).__name__}: no answer to {len(failures)} of "
+                f"{len(set(prompts.prompts))} prompts (the first: {next(iter(failures.values()))})"
+            )
+        self._answers = {p: a for p, a in self._answers.items() if not isinstance(a, str)}
+        return texts
+
+    def digest(self) -> str:
+        """Return the content digest of class and settings; a ledger does not count."""
+        return digest([identity_name(type(self)), self.settings() | {"llm": self.llm.digest()}])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_answers": {}}
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[IntArray, IntArray]:
@@ -319,8 +355,8 @@ class FlanT5(Generator):
             plugin's) or a prompt builder.
         cutoff: the maximum number of documents in a prompt, at least 1.
         **settings: ``device``, ``dtype``, ``num_beams``, ``max_new_tokens``,
-            ``max_prompt_tokens``, ``batch_tokens`` and ``revision``, as in
-            `fairtk.llm.HuggingFaceSeq2Seq`.
+            ``max_prompt_tokens``, ``batch_tokens``, ``revision``, ``temperature`` and ``seed``, as
+            in `fairtk.llm.HuggingFaceSeq2Seq`.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
@@ -343,7 +379,7 @@ class FlanT5(Generator):
     ) -> None:
         require_packages("FlanT5")
         refuse_unknown_options("FlanT5", HuggingFaceSeq2Seq, settings)
-        backend = HuggingFaceSeq2Seq(fspath(model), **settings)
-        super().__init__(backend, prompt, cutoff)
-        for name in backend.SETTINGS:
-            setattr(self, name, getattr(backend, name))
+        llm = HuggingFaceSeq2Seq(fspath(model), **settings)
+        super().__init__(llm, prompt, cutoff)
+        for name in llm.SETTINGS:
+            setattr(self, name, getattr(llm, name))

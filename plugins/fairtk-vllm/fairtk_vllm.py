@@ -17,7 +17,7 @@ import numpy as np
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 from fairtk.llm import HuggingFaceCausal
-from fairtk.plugins import BackendSpec, hookimpl
+from fairtk.plugins import ChatModelSpec, hookimpl
 
 __all__ = ("VLLMCausal",)
 
@@ -87,7 +87,7 @@ class VLLMCausal(HuggingFaceCausal):
         model: a hub name or a local folder, not a T5.
         dtype: ``"bfloat16"``, ``"float16"`` or ``"float32"``. vLLM's ``"auto"`` is not supported,
             because it depends on the device.
-        seed: the seed of the engine, at least 0.
+        seed: the seed of the engine and of sampling, at least 0.
         batch_invariant: whether vLLM uses batch-invariant kernels (``VLLM_BATCH_INVARIANT``).
             `None` for the value of that variable, otherwise if the device has them. Set it if
             this process has a different device than the workers.
@@ -105,8 +105,9 @@ class VLLMCausal(HuggingFaceCausal):
     output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("model", "dtype", "max_new_tokens", "max_prompt_tokens", "batch_tokens", "revision"),
-        *("seed", "batch_invariant", "engine", "engine_version"),
+        *("temperature", "seed", "batch_invariant", "engine", "engine_version"),
     )
+    SAMPLING: ClassVar[tuple[str, ...]] = ("temperature",)
     LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceCausal.LIBRARIES, "vllm")
 
     device: str = "cuda"
@@ -151,6 +152,8 @@ class VLLMCausal(HuggingFaceCausal):
     @cached_property
     def _engine(self) -> Any:
         """The loaded model in this process."""
+        if self._origin is not None:
+            return self._origin._engine
         if engine_version() != self.engine_version:
             raise ModelError(
                 f"expected vLLM {self.engine_version} for {self.model!r}, got {engine_version()} "
@@ -193,15 +196,18 @@ class VLLMCausal(HuggingFaceCausal):
                 "or engine={'gpu_memory_utilization': ...} if several models share a GPU"
             ) from error
 
+    def _plan(self, lengths: Any) -> list[Any]:
+        """Return parts as large as `batch_tokens`."""
+        most = self.batch_tokens or int(lengths.sum()) + len(lengths) * self.max_new_tokens
+        part = np.cumsum(lengths + self.max_new_tokens) // max(1, most)
+        return [np.flatnonzero(part == number) for number in np.unique(part)]
+
     def _in_batches(
         self, lengths: Any, new_tokens: int, run: Callable[[Any], Any], remedy: str
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield parts as large as `batch_tokens`, in the order of the prompts."""
-        del remedy  # vLLM delays requests if memory is low
-        most = self.batch_tokens or int(lengths.sum()) + len(lengths) * new_tokens
-        part = np.cumsum(lengths + new_tokens) // max(1, most)
-        for number in np.unique(part):
-            batch = np.flatnonzero(part == number)
+        """Yield the batches and the output of `run`."""
+        del new_tokens, remedy  # vLLM delays requests if memory is low
+        for batch in self._plan(lengths):
             yield batch, run(batch)
 
     def _generate(self, rows: list[list[int]], noise: Any) -> list[str]:
@@ -249,9 +255,7 @@ def _random_states() -> Iterator[None]:
 
 
 @hookimpl
-def fairtk_backends() -> Iterable[BackendSpec]:
-    """Return the backend of this plugin."""
-    summary = "a decoder-only model by vLLM (no T5)"
-    return [
-        BackendSpec("vllm", "fairtk_vllm:VLLMCausal", summary, example="Qwen/Qwen2.5-0.5B-Instruct")
-    ]
+def fairtk_chat_models() -> Iterable[ChatModelSpec]:
+    """Return the kind of models of this plugin."""
+    summary, example = "a decoder-only model by vLLM (no T5)", "Qwen/Qwen2.5-0.5B-Instruct"
+    return [ChatModelSpec("vllm", "fairtk_vllm:VLLMCausal", summary, example=example)]

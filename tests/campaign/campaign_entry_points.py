@@ -134,7 +134,7 @@ def measured(measure: Any, frames: Frames) -> dict[str, float]:
 
 
 class Echo:
-    """A backend whose answers are its prompts."""
+    """A model whose answers are its prompts."""
 
     name = "echo"
     tokenizer = None

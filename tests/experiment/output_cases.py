@@ -5,6 +5,7 @@ A case is a function that returns the object and its output. It gets a folder wi
 
 from __future__ import annotations
 
+import types
 from functools import cache
 
 import ir_measures
@@ -13,6 +14,7 @@ import pyterrier as pt
 import tiny_encoders
 import tiny_models
 from chat_server import serving
+from model_answers import answers_of
 
 from fairtk import (
     BM25Scorer,
@@ -36,19 +38,17 @@ from fairtk.credit.readers import FittedBrowsing
 from fairtk.datasets.provider import FairDataset
 from fairtk.groups.distances import SparseRows
 from fairtk.llm import (
-    CallableBackend,
     Chat,
     CTranslate2Seq2Seq,
+    FunctionModel,
     HuggingFaceCausal,
     HuggingFaceSeq2Seq,
     KeywordRefiner,
     Ledger,
-    LocalChat,
     Message,
     OpenAICompatible,
 )
 from fairtk.llm.encoders import MeanEncoder, SpladeEncoder
-from fairtk.llm.local import ChatBackend
 from fairtk.llm.refinement import Refinement
 from fairtk.measures import parse
 from fairtk.plugins import registry
@@ -188,8 +188,8 @@ def useful(name):
 
 def generated(make):
     def case(folder):
-        backend = make(folder)
-        return backend, backend.generate(PROMPTS)
+        model = make(folder)
+        return model, answers_of(model, PROMPTS)
 
     return case
 
@@ -206,8 +206,9 @@ def chat_case(make):
 def asked_server(folder):
     """Return a model, and what a server is sent by one like it."""
     with serving(lambda prompt, count: "ok") as server:
-        OpenAICompatible("m", base_url=server.url, api_key_env=None).complete([CHAT])
-    model = OpenAICompatible("m", base_url="http://127.0.0.1:9/v1", api_key_env=None)
+        settings = {"api_key_env": None, "temperature": 0.3}
+        OpenAICompatible("m", base_url=server.url, **settings).complete([CHAT])
+    model = OpenAICompatible("m", base_url="http://127.0.0.1:9/v1", **settings)
     return model, [body for _, body, _ in server.requests]
 
 
@@ -252,8 +253,9 @@ def t5(folder):
     return HuggingFaceSeq2Seq(demo.model_folder(), device="cpu")
 
 
-def local_chat(folder):
-    return LocalChat(t5(folder))
+def generate(model, prompts):
+    """Answer as a method of a model, so that the model identifies the function."""
+    return answers_of(model, prompts)
 
 
 CASES = {
@@ -331,11 +333,11 @@ CASES = {
     "fairtk.CTranslate2Seq2Seq": generated(
         lambda folder: CTranslate2Seq2Seq(demo.model_folder(), device="cpu")
     ),
-    "fairtk.CallableBackend": generated(lambda folder: CallableBackend(t5(folder).generate)),
-    "fairtk.ChatBackend": generated(lambda folder: ChatBackend(local_chat(folder))),
-    "fairtk.LocalChat": chat_case(local_chat),
+    "fairtk.CallableBackend": generated(
+        lambda folder: FunctionModel(types.MethodType(generate, t5(folder)))
+    ),
     "fairtk.LedgerModel": chat_case(
-        lambda folder: Ledger(folder / "ledger.sqlite").wrap(local_chat(folder))
+        lambda folder: Ledger(folder / "ledger.sqlite").wrap(t5(folder))
     ),
     "fairtk.KeywordRefiner": chat_case(lambda folder: KeywordRefiner()),
     "fairtk.OpenAICompatible": asked_server,

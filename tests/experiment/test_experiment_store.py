@@ -20,7 +20,7 @@ import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.store import FILE
-from fairtk.llm import Chat, Ledger, LocalChat, Message
+from fairtk.llm import Chat, Ledger, Message
 from fairtk.measures.evaluator import Evaluator
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
@@ -395,7 +395,7 @@ def test_a_ledger_and_an_experiment_share_a_file(data, tmp_path):
     topics, qrels = data
     call = Chat((Message("user", "a prompt"),))
     with Ledger(tmp_path / FILE) as ledger:
-        wrapped = ledger.wrap(LocalChat(Echo()))
+        wrapped = ledger.wrap(Echo())
         [answer] = wrapped.complete([call])
         fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path)
         assert ledger.store.get([wrapped.key(call)]) == {wrapped.key(call): answer}

@@ -15,7 +15,6 @@ from fairtk.errors import DataWarning
 from fairtk.experiment.engine import PromptSet
 from fairtk.experiment.store import FILE
 from fairtk.llm import DeferredError, Ledger, OpenAICompatible
-from fairtk.llm.local import ChatBackend
 
 TOPICS, _ = world(n_queries=5)
 
@@ -85,19 +84,34 @@ def test_a_users_ledger_keeps_its_answers_and_nothing_is_stored_twice(tmp_path):
         assert len(server.requests) == calls
 
 
-def test_a_call_that_fails_costs_its_query_and_is_asked_again(tmp_path):
+@pytest.mark.parametrize("own", [False, True])  # the store's ledger, or the user's
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
+def test_a_refused_prompt_costs_its_query_and_is_asked_again_only_on_request(
+    tmp_path, executor, own
+):
     broken = ["q3"]
 
     def rule(prompt, count):
         return error(400) if any(f"words of {qid} " in prompt for qid in broken) else "yes"
 
-    with serving(rule) as server:
+    with serving(rule) as server, Ledger(tmp_path / "mine") as ledger:
+        llm = ledger.wrap(model(server)) if own else model(server)
+        run = {"save_dir": tmp_path / "store", "executor": executor, "batch_size": 2}
+        for _ in range(2):
+            with pytest.warns(DataWarning, match="2 of 10"):
+                found = fairtk.Experiment(systems(llm), TOPICS, **run)
+            assert set(found.failures["qid"]) == {"q3"}
+            assert found.answers("fixed")["qid"].nunique() == 4
+        assert set(server.counts.values()) == {1}
+        before = len(server.requests)
         with pytest.warns(DataWarning, match="2 of 10"):
-            found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path)
-        assert set(found.failures["qid"]) == {"q3"}
+            fairtk.Experiment(systems(llm), TOPICS, **run, retry_failed=True)
+        n_retried = len(server.requests) - before
+        assert n_retried > 0 and set(server.counts.values()) == {1, 2}
         broken.clear()
         before = len(server.requests)
-        found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path)
+        found = fairtk.Experiment(systems(llm), TOPICS, **run, retry_failed=True)
+        assert len(server.requests) == before + n_retried
         assert found.failures.empty
         new = [prompt for prompt, *_ in server.requests[before:]]
         assert all("words of q3 " in prompt for prompt in new)
@@ -117,19 +131,21 @@ def test_refinements_are_kept_in_the_store_too(tmp_path):
         assert len(server.requests) == len(TOPICS)
 
 
-def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path):
+@pytest.mark.parametrize("status", [400, 503])
+def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path, status):
     """QueryRefiner leaves out what it cannot refine: that is no empty result."""
     broken = ["q1", "q3"]
 
     def rule(prompt, count):
-        return error(400) if any(f"words of {q}\n" in prompt for q in broken) else "some, new"
+        return error(status) if any(f"words of {q}\n" in prompt for q in broken) else "some, new"
 
     with serving(rule) as server:
-        system = {"a": QueryRefiner(model(server), group="x") >> Retriever()}
+        llm = OpenAICompatible("m", base_url=server.url, timeout=600, retries=0)
+        system = {"a": QueryRefiner(llm, group="x") >> Retriever()}
         with pytest.warns(DataWarning):
             found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
         assert found.failures["qid"].tolist() == broken
-        assert found.failures["error"].str.contains("status 400").all()
+        assert found.failures["error"].str.contains(f"status {status}").all()
         assert fairtk.experiment.stored_results(tmp_path)[
             ["queries", "failed"]
         ].values.tolist() == [
@@ -138,7 +154,11 @@ def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path):
         ]
         broken.clear()
         before = len(server.requests)
-        found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+        if status == 400:  # it cannot pass
+            with pytest.warns(DataWarning):
+                found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+            assert len(server.requests) == before and len(found.failures) == 2
+        found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path, retry_failed=status == 400)
         assert len(server.requests) == before + 2
         assert found.failures.empty and found.rankings("a")["qid"].nunique() == 5
 
@@ -215,11 +235,11 @@ def test_what_needs_no_answer_is_kept_at_once(tmp_path):
 
 
 def test_a_server_is_given_as_many_prompts_as_keep_it_busy():
-    lengths = {f"prompt {number}": 1 for number in range(900)}
+    prompts = dict.fromkeys(f"prompt {number}" for number in range(900))
 
     def sizes(concurrency):
-        backend = ChatBackend(OpenAICompatible("m", concurrency=concurrency))
-        return [len(one) for one in PromptSet(None, backend, lengths).batches]
+        llm = OpenAICompatible("m", concurrency=concurrency)
+        return [len(one) for one in PromptSet(None, llm, prompts).batches]
 
     assert sizes(8) == [4, *[32] * 28]  # 900 = 28 * 32 + 4; as for functions
     assert sizes(100) == [100, 400, 400]

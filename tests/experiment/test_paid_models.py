@@ -13,7 +13,7 @@ import fairtk
 from fairtk import Generator
 from fairtk.experiment import prune, stored_results
 from fairtk.experiment.store import FILE
-from fairtk.llm import Ledger, LLMError, LocalChat, OpenAICompatible
+from fairtk.llm import FunctionModel, Ledger, LLMError, OpenAICompatible
 from fairtk.llm.chat import questions
 
 pytest.importorskip("openai")
@@ -113,7 +113,7 @@ def test_a_hidden_model_is_refused_before_its_first_call(tmp_path, server, what,
 
 def test_a_model_that_calls_another_one_is_recorded_once(tmp_path, server):
     llm = model(server)
-    outer = LocalChat(lambda prompts: [one.text for one in llm.complete(questions(prompts))])
+    outer = FunctionModel(lambda prompts: [one.text for one in llm.complete(questions(prompts))])
     system = {
         "a": Retriever(n=3) >> fairtk.identified(paid_stages.Paid(outer, "outer"), "outer, v1")
     }

@@ -10,7 +10,7 @@ from chat_server import serving
 
 from fairtk.experiment import engine
 from fairtk.llm import OpenAICompatible
-from fairtk.llm.local import ChatBackend
+from fairtk.llm.chat import questions
 
 
 class Log(io.StringIO):
@@ -51,10 +51,10 @@ def test_what_a_server_answered_counts_before_its_batch_is_done(log, monkeypatch
         # with several at a time, two could arrive together
         model = OpenAICompatible("m", base_url=server.url, api_key_env=None, concurrency=1)
         with redirect_stderr(log), engine.progress_bar("answers", 5, "prompt") as add:
-            ChatBackend(model).generate(["a", "b", "c"])
+            model.complete(questions("abc"))
             assert log.says("3 of 5")
             add(3)
-            ChatBackend(model).generate(["d"])
+            model.complete(questions("d"))
             assert log.says("4 of 5")
             add(2)
             assert log.says("5 of 5")

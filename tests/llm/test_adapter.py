@@ -1,13 +1,13 @@
-"""Functions and foreign objects as backends."""
+"""Functions and foreign objects as models."""
 
 from __future__ import annotations
 
 import pytest
 import tiny_models
+from model_answers import answers_of
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.llm import CallableBackend, HuggingFaceSeq2Seq
-from fairtk.llm.backends import as_backend
+from fairtk.llm import FunctionModel, HuggingFaceSeq2Seq, as_chat_model
 
 
 class Output:
@@ -36,57 +36,57 @@ class RagBackend:
         return "RagBackend('some/model')"
 
 
-def test_a_function_gets_each_prompt_once():
+def test_a_function_gets_all_prompts_at_once():
     seen = []
 
     def shout(prompts):
         seen.append(prompts)
         return (prompt.upper() + "\n" for prompt in prompts)
 
-    backend = as_backend(shout)
+    backend = as_chat_model(shout)
     assert backend.name == "shout" and backend.tokenizer is None
-    assert backend.generate(["b", "a", "b"]) == ["B", "A", "B"]
-    assert seen == [["b", "a"]]
-    assert backend.generate([]) == [] and len(seen) == 1
+    assert answers_of(backend, ["b", "a", "b"]) == ["B", "A", "B"]
+    assert seen == [["b", "a", "b"]]
+    assert answers_of(backend, []) == [] and len(seen) == 1
 
 
 def test_a_pyterrier_rag_backend_keeps_its_window():
     foreign = RagBackend(tiny_models.make_tokenizer())
-    backend = as_backend(foreign)
+    backend = as_chat_model(foreign)
     assert backend.name == "some/model"
     assert backend.tokenizer.model_max_length == 20  # where it would cut silently
     assert foreign.tokenizer.model_max_length == tiny_models.WINDOW
-    assert backend.generate(["b", "a", "b"]) == ["B", "A", "B"]
-    assert foreign.seen == [["b", "a"]]
-    unlimited = as_backend(RagBackend(foreign.tokenizer, max_input_length=None))
+    assert answers_of(backend, ["b", "a", "b"]) == ["B", "A", "B"]
+    assert foreign.seen == [["b", "a", "b"]]
+    unlimited = as_chat_model(RagBackend(foreign.tokenizer, max_input_length=None))
     assert unlimited.tokenizer.model_max_length == tiny_models.WINDOW
-    assert unlimited.generate(["a"]) == ["A"]
+    assert answers_of(unlimited, ["a"]) == ["A"]
 
 
 def test_equality_is_by_the_wrapped_object():
     first, second = RagBackend(), RagBackend()
     assert repr(first) == repr(second)
-    assert as_backend(first) == as_backend(first)
-    assert as_backend(first).digest() == as_backend(first).digest()
-    assert as_backend(first) != as_backend(second)
-    assert as_backend(str.splitlines) == as_backend(str.splitlines)
+    assert as_chat_model(first) == as_chat_model(first)
+    assert as_chat_model(first).digest() == as_chat_model(first).digest()
+    assert as_chat_model(first) != as_chat_model(second)
+    assert as_chat_model(str.splitlines) == as_chat_model(str.splitlines)
 
 
-def test_a_whole_backend_is_used_as_it_is():
+def test_a_model_is_used_as_it_is():
     backend = HuggingFaceSeq2Seq("never/loaded")
-    assert as_backend(backend) is backend
+    assert as_chat_model(backend) is backend
     assert not vars(backend).keys() & HuggingFaceSeq2Seq.LOADED.keys()  # nothing was loaded
-    wrapped = CallableBackend(str.splitlines)
-    assert as_backend(wrapped) is wrapped
+    wrapped = FunctionModel(str.splitlines)
+    assert as_chat_model(wrapped) is wrapped
 
 
-def test_what_is_no_backend():
+def test_what_is_no_model():
     for nothing in ("google/flan-t5-small", None, HuggingFaceSeq2Seq):
-        with pytest.raises(ParameterError, match="backend"):
-            as_backend(nothing)
+        with pytest.raises(ParameterError, match="llm"):
+            as_chat_model(nothing)
     with pytest.raises(InputError, match="'short'"):
-        CallableBackend(lambda prompts: prompts[:1], name="short").generate(["a", "b"])
-    with pytest.raises(InputError, match="got the.*'xy'"):
-        CallableBackend(lambda prompts: "xy", name="text").generate(["a", "b"])
+        answers_of(FunctionModel(lambda prompts: prompts[:1], name="short"), ["a", "b"])
+    with pytest.raises(InputError, match="'text'.*'xy'"):
+        answers_of(FunctionModel(lambda prompts: "xy", name="text"), ["a", "b"])
     with pytest.raises(InputError, match="got None"):
-        CallableBackend(lambda prompts: [None], name="none").generate(["a"])
+        answers_of(FunctionModel(lambda prompts: [None], name="none"), ["a"])

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from model_answers import answers_of
 
 pytest.importorskip("ctranslate2")
 
@@ -30,8 +31,8 @@ def cache(tmp_path_factory, monkeypatch):
 @pytest.mark.parametrize("num_beams", [1, 2, 4])
 def test_answers_are_those_of_transformers(t5_folder, num_beams):
     settings = {"num_beams": num_beams, "max_new_tokens": 12, "device": "cpu"}
-    slow = HuggingFaceSeq2Seq(str(t5_folder), **settings).generate(PROMPTS)
-    fast = CTranslate2Seq2Seq(str(t5_folder), **settings).generate(PROMPTS)
+    slow = answers_of(HuggingFaceSeq2Seq(str(t5_folder), **settings), PROMPTS)
+    fast = answers_of(CTranslate2Seq2Seq(str(t5_folder), **settings), PROMPTS)
     assert len(set(slow)) > 3
     assert fast == slow
 
@@ -42,24 +43,24 @@ def test_the_packaged_model_answers_alike():
     prompts = [f"{t} description: {d}" for t, d in zip(data.topics["question"][:24],
                data.candidates["text"][:24], strict=True)]  # fmt: skip
     settings = {"max_new_tokens": 8, "device": "cpu"}
-    slow = HuggingFaceSeq2Seq(str(demo.model_folder()), **settings).generate(prompts)
-    assert CTranslate2Seq2Seq(str(demo.model_folder()), **settings).generate(prompts) == slow
+    slow = answers_of(HuggingFaceSeq2Seq(str(demo.model_folder()), **settings), prompts)
+    assert answers_of(CTranslate2Seq2Seq(str(demo.model_folder()), **settings), prompts) == slow
 
 
 @pytest.mark.slow
 def test_a_model_is_converted_once_and_by_its_content(t5_folder, cache):
-    CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
+    answers_of(CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2), PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
     (folder,) = cache.glob(f"{digest}-*")
     before = (folder / "model.bin").stat().st_mtime_ns
-    CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
+    answers_of(CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2), PROMPTS[:1])
     assert (folder / "model.bin").stat().st_mtime_ns == before
     assert not list(cache.glob(".converting*"))
 
 
 @pytest.mark.slow
 def test_scores_that_differ_are_refused(t5_folder, cache):
-    CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
+    answers_of(CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2), PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
     (probe,) = cache.glob(f"{digest}-*/probe.json")
     content = probe.read_text()
@@ -68,7 +69,7 @@ def test_scores_that_differ_are_refused(t5_folder, cache):
     probe.write_text(json.dumps(settings))
     try:
         with pytest.raises(ModelError, match="0.*1"):
-            CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
+            answers_of(CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2), PROMPTS[:1])
     finally:
         probe.write_text(content)
 
@@ -106,20 +107,20 @@ def test_it_runs_beside_pisa(t5_folder, tmp_path):
     """In one process the two libraries crash, whichever comes second."""
     pisa = pytest.importorskip("pyterrier_pisa", reason="no wheel for this platform")
     fast = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=4)
-    before = fast.generate(PROMPTS)
+    before = answers_of(fast, PROMPTS)
     index = pisa.PisaIndex(str(tmp_path / "index"), text_field="text")
     index.index([{"docno": str(n), "text": text} for n, text in enumerate(PROMPTS)])
     assert len(index.bm25().search("harbour")) == 4
-    assert fast.generate(PROMPTS) == before
+    assert answers_of(fast, PROMPTS) == before
 
 
 @pytest.mark.slow
 def test_a_process_that_died_is_said(t5_folder):
     fast = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2)
-    fast.generate(PROMPTS[:1])
+    answers_of(fast, PROMPTS[:1])
     fast._translator._interpreter.process.kill()
     with pytest.raises(ModelError, match=r"has ended \(exit code -9\)"):
-        fast.generate(PROMPTS[:1])
+        answers_of(fast, PROMPTS[:1])
 
 
 def test_float32_alone(t5_folder):
@@ -130,7 +131,7 @@ def test_float32_alone(t5_folder):
 @pytest.mark.slow
 def test_models_that_cannot_be_converted_are_said(llama_folder):
     with pytest.raises(ModelError):
-        CTranslate2Seq2Seq(str(llama_folder), max_new_tokens=2).generate(["harbour"])
+        answers_of(CTranslate2Seq2Seq(str(llama_folder), max_new_tokens=2), ["harbour"])
 
 
 def test_an_experiment_knows_the_version(t5_folder):

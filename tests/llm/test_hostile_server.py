@@ -70,8 +70,8 @@ MODES = {
     "302 to an invalid address": (http(b"", 302, "Location: http://[h"), END),
     "308 to a long address": (http(b"", 308, "Location: http://h/" + "x" * 20_000), END),
     # Statuses
-    **{f"status {s}": (error("no", s), FAILURE) for s in (400, 402, 422, 429, 500, 999)},
-    **{f"status {s}": (error("no", s), END) for s in (401, 403, 404)},
+    **{f"status {s}": (error("no", s), FAILURE) for s in (400, 422, 429, 500, 999)},
+    **{f"status {s}": (error("no", s), END) for s in (401, 402, 403, 404)},
     "status 204": (http(b"", 204), FAILURE),
     **{f"429, Retry-After: {wait!r}": (error("no", 429, f"Retry-After: {wait}"), FAILURE)
        for wait in ("-5", "inf", "99999", "\xb2")},

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+from model_answers import answers_of
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from fairtk.errors import InputError, ModelError, ParameterError
-from fairtk.llm import HuggingFaceCausal, HuggingFaceSeq2Seq, PromptLengthError
+from fairtk.errors import ModelError, ParameterError
+from fairtk.llm import Chat, Completion, Failure, HuggingFaceCausal, HuggingFaceSeq2Seq, Message
+from fairtk.llm.chat import questions
 from fairtk.llm.hugging_face import GumbelNoise
 
 NEW = 8
@@ -54,7 +56,7 @@ def test_batches_give_the_answers_of_one_prompt_at_a_time(t5_folder, beams):
         backend = HuggingFaceSeq2Seq(
             t5_folder, num_beams=beams, max_new_tokens=NEW, batch_tokens=batch_tokens
         )
-        assert backend.generate(prompts) == expected
+        assert answers_of(backend, prompts) == expected
 
 
 def test_the_beams_of_a_t5_read_one_copy_of_their_prompt(t5_folder, monkeypatch):
@@ -64,13 +66,13 @@ def test_the_beams_of_a_t5_read_one_copy_of_their_prompt(t5_folder, monkeypatch)
     monkeypatch.setattr(
         backend._model, "generate", lambda **inputs: given.append(inputs) or inner(**inputs)
     )
-    backend.generate(some_prompts(6))
+    answers_of(backend, some_prompts(6))
     keys = given[0]["past_key_values"].cross_attention_cache.layers[0].keys
     assert len(keys) == len(given[0]["attention_mask"]) == 6
 
 
 def test_what_was_counted_is_not_tokenized_again(t5_folder, monkeypatch):
-    monkeypatch.setattr("fairtk.llm.backends.MAX_CACHED", 12)
+    monkeypatch.setattr("fairtk.llm.tokenizers.MAX_CACHED", 12)
     tokenizer = HuggingFaceSeq2Seq(t5_folder).tokenizer
     asked = []
     inner = tokenizer.wrapped
@@ -98,9 +100,9 @@ def test_texts_are_neither_cut_nor_padded_whatever_the_tokenizer_does(t5_folder)
 
 
 def test_out_of_memory_halves_the_batches_and_loses_nothing(t5_folder, monkeypatch):
-    prompts = some_prompts(20) + some_prompts(3)  # 20 distinct ones
+    prompts = some_prompts(20)
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
-    expected = backend.generate(prompts)
+    expected = answers_of(backend, prompts)
     inner, tried = backend._model.generate, []
 
     def small_memory(**inputs):
@@ -110,19 +112,19 @@ def test_out_of_memory_halves_the_batches_and_loses_nothing(t5_folder, monkeypat
         return inner(**inputs)
 
     monkeypatch.setattr(backend._model, "generate", small_memory)
-    assert backend.generate(prompts) == expected
+    assert answers_of(backend, prompts) == expected
     # 20 fails, 10 fails, 5 fails; after that no batch as large is tried again
     assert [size for size in tried if size > 3] == sorted(
         (size for size in tried if size > 3), reverse=True
     )
-    assert sum(size for size in tried if size <= 3) == len(set(prompts))
+    assert sum(size for size in tried if size <= 3) == len(prompts)
 
     def no_memory(**inputs):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
 
     monkeypatch.setattr(backend._model, "generate", no_memory)
     with pytest.raises(ModelError):
-        backend.generate(prompts)
+        answers_of(backend, prompts)
 
 
 def test_other_runtime_errors_are_not_swallowed(t5_folder, monkeypatch):
@@ -133,22 +135,21 @@ def test_other_runtime_errors_are_not_swallowed(t5_folder, monkeypatch):
 
     monkeypatch.setattr(backend._model, "generate", broken)
     with pytest.raises(RuntimeError, match="mat1"):
-        backend.generate(["movie"])
+        answers_of(backend, ["movie"])
 
 
-def test_too_long_prompt_names_the_place_and_generates_nothing(t5_folder):
+def test_a_prompt_that_is_too_long_is_a_failure_that_cannot_pass(t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
     window = tiny_models.WINDOW
     fits = " ".join(["movie"] * window)  # 64 tokens and </s>: the published code's longest
-    backend.generate([fits])
-    with pytest.raises(PromptLengthError, match="64 tokens, got 66 .1 of 2") as e:
-        backend.generate(["movie", "movie", fits + " movie"])
-    assert e.value.index == 2
+    answers_of(backend, [fits])
+    first, long, last = backend.complete(questions(["movie", fits + " movie", "tag"]))
+    assert isinstance(long, Failure) and not long.can_pass
+    assert "64 tokens, got 66" in long.reason
+    assert [first.text, last.text] == answers_of(backend, ["movie", "tag"])
     longer = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW, max_prompt_tokens=100)
     assert longer.tokenizer.model_max_length == 100
-    assert len(longer.generate([fits + " movie"])) == 1
-    with pytest.raises(InputError, match="1.*3"):
-        backend.generate(["movie", 3])
+    assert len(answers_of(longer, [fits + " movie"])) == 1
 
 
 def test_the_window_comes_from_the_tokenizer_then_from_the_model(t5_folder, tmp_path):
@@ -167,17 +168,17 @@ def test_sampling_defaults_of_the_model_are_ignored(t5_folder, tmp_path):
         ' "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}'
     )
     prompts = some_prompts(5)
-    expected = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW).generate(prompts)
-    assert HuggingFaceSeq2Seq(folder, max_new_tokens=NEW).generate(prompts) == expected
+    expected = answers_of(HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW), prompts)
+    assert answers_of(HuggingFaceSeq2Seq(folder, max_new_tokens=NEW), prompts) == expected
 
 
 def test_settings_travel_without_the_model(t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
-    answers = backend.generate(["movie tag"])
+    answers = answers_of(backend, ["movie tag"])
     copy = pickle.loads(pickle.dumps(backend))
     assert copy == backend and hash(copy) == hash(backend)
     assert "_model" not in vars(copy) and "_model" in vars(backend)
-    assert copy.generate(["movie tag"]) == answers
+    assert answers_of(copy, ["movie tag"]) == answers
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_settings_are_checked_at_once(options):
 
 def test_unknown_device(t5_folder):
     with pytest.raises(ParameterError, match="'gpu'"):
-        HuggingFaceSeq2Seq(t5_folder, device="gpu").generate(["movie"])
+        answers_of(HuggingFaceSeq2Seq(t5_folder, device="gpu"), ["movie"])
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -204,7 +205,7 @@ def test_causal_answers_are_those_of_one_prompt_at_a_time(llama_folder, beams):
     expected = one_at_a_time(AutoModelForCausalLM, llama_folder, prompts, beams)
     assert len(set(expected)) > 5
     backend = HuggingFaceCausal(llama_folder, num_beams=beams, max_new_tokens=NEW)
-    assert backend.generate(prompts) == expected
+    assert answers_of(backend, prompts) == expected
     # 64 positions less the answer
     assert backend.tokenizer.model_max_length == tiny_models.WINDOW - NEW
 
@@ -220,7 +221,7 @@ def test_causal_uses_the_chat_template(tmp_path):
         AutoModelForCausalLM, folder, prompts, 1, lambda _, prompt: f"question {prompt} answer"
     )
     backend = HuggingFaceCausal(folder, max_new_tokens=NEW)
-    assert backend.generate(prompts) == expected
+    assert answers_of(backend, prompts) == expected
     plain = HuggingFaceCausal(tiny_models.save_llama(tmp_path / "plain"), max_new_tokens=NEW)
     assert backend.tokenizer.model_max_length < plain.tokenizer.model_max_length
 
@@ -249,28 +250,31 @@ TEMPLATES = {
 def test_a_chat_keeps_its_system_message(tmp_path, template, expected):
     folder = tiny_models.save_llama(tmp_path / "chat", chat_template=TEMPLATES[template])
     backend = HuggingFaceCausal(folder, max_new_tokens=NEW)
-    chat = (("system", "harbour"), ("user", "movie"))
-    assert backend._chat(chat) == expected
+    messages = (Message("system", "harbour"), Message("user", "movie"))
+    assert backend._formatted(messages) == expected
     [answer] = one_at_a_time(AutoModelForCausalLM, folder, ["x"], 1, lambda *_: expected)
-    assert [*backend.stream([chat])] == [[(0, answer)]]
+    [outcome] = backend.complete([Chat(messages)])
+    assert isinstance(outcome, Completion) and outcome.text == answer
 
 
 def test_a_sampled_answer_depends_on_seed_and_prompt_alone(llama_folder):
     prompts = some_prompts(12)
+
+    def sampling(temperature=0.7, seed=3, batch_tokens=None):
+        settings = {"temperature": temperature, "seed": seed, "batch_tokens": batch_tokens}
+        return HuggingFaceCausal(llama_folder, max_new_tokens=NEW, **settings)
+
     answers = {}
     for batch_tokens in (1, 60, None):
-        backend = HuggingFaceCausal(llama_folder, max_new_tokens=NEW, batch_tokens=batch_tokens)
-        batches = list(backend.stream(prompts, temperature=0.7, seed=3))
-        answers[batch_tokens] = [text for _, text in sorted(sum(batches, []))]
-        assert (len(batches) > 1) == (batch_tokens is not None)  # each is given when it is there
+        model = sampling(batch_tokens=batch_tokens)
+        answers[batch_tokens] = answers_of(model, prompts)
+        assert (len(model.batches(questions(prompts))) > 1) == (batch_tokens is not None)
     assert answers[1] == answers[60] == answers[None]
-    again = dict(sum(backend.stream(prompts[::-1], temperature=0.7, seed=3), []))
-    assert [again[11 - i] for i in range(12)] == answers[1]
-    other = dict(sum(backend.stream(prompts, temperature=0.7, seed=4), []))
-    assert sum(a != b for a, b in zip(answers[1], other.values(), strict=True)) > 6
+    assert answers_of(sampling(), prompts[::-1]) == answers[1][::-1]
+    other = answers_of(sampling(seed=4), prompts)
+    assert sum(a != b for a, b in zip(answers[1], other, strict=True)) > 6
     # without noise to speak of, the best token is chosen
-    cold = dict(sum(backend.stream(prompts, temperature=1e-6, seed=3), []))
-    assert [cold[i] for i in range(12)] == backend.generate(prompts)
+    assert answers_of(sampling(1e-6), prompts) == answers_of(sampling(0.0), prompts)
 
 
 def test_noise_makes_draws_from_the_softmax():
@@ -284,14 +288,14 @@ def test_noise_makes_draws_from_the_softmax():
 
 def test_half_precision_runs(t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, dtype="bfloat16", max_new_tokens=NEW)
-    assert all(isinstance(answer, str) for answer in backend.generate(some_prompts(4)))
+    assert all(isinstance(answer, str) for answer in answers_of(backend, some_prompts(4)))
     assert next(backend._model.parameters()).dtype == torch.bfloat16
 
 
 def test_loading_is_quiet_and_leaves_global_state_alone(t5_folder, capfd):
     state = torch.get_rng_state()
     numbers = np.random.get_state()[1].copy()
-    HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW).generate(["movie tag " * 15])
+    answers_of(HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW), ["movie tag " * 15])
     captured = capfd.readouterr()
     assert captured.out == "" and captured.err == ""
     assert torch.equal(state, torch.get_rng_state())

@@ -1,4 +1,4 @@
-"""Local models, functions and foreign backends as chat models; the rule-based refiner."""
+"""Local models and functions as chat models; the rule-based refiner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from fairtk.llm import (
     Chat,
     KeywordRefiner,
     Ledger,
-    LocalChat,
     Message,
     as_chat_model,
 )
@@ -40,7 +39,7 @@ def test_a_function():
     assert llm.name == "shout" and llm.complete([]) == []
     assert llm == as_chat_model(shout) != as_chat_model(whisper)
     assert llm.at_temperature(0.9) is llm and as_chat_model(llm) is llm
-    with pytest.raises(ParameterError, match="backend"):
+    with pytest.raises(ParameterError, match="llm.*7"):
         as_chat_model(7)
     with pytest.raises(ParameterError, match="llm.*'gpt-4o'"):
         as_chat_model("gpt-4o")
@@ -51,22 +50,24 @@ def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):
     demo = pytest.importorskip("fairtk.demo")
     from fairtk.llm import HuggingFaceSeq2Seq
 
-    backend = HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, batch_tokens=40)
-    greedy = LocalChat(backend)
+    settings = {"max_new_tokens": 8, "batch_tokens": 40}
+    greedy = HuggingFaceSeq2Seq(str(demo.model_folder()), **settings)
     warm = greedy.at_temperature(1.5)
-    assert warm.backend is backend and greedy.at_temperature(0.0) is greedy  # loaded once
+    assert warm.at_temperature(0.5)._model is greedy._model is warm._model  # loaded once
+    assert greedy.at_temperature(0.0) is greedy
     assert "temperature" not in greedy.parameters() and warm.parameters()["temperature"] == 1.5
     prompts = chats("a small question", "another, larger question", "a third one")
     first = [found.text for found in warm.complete(prompts)]
-    assert first == [found.text for found in LocalChat(backend, 1.5).complete(prompts)]
-    assert first != [found.text for found in LocalChat(backend, 1.5, seed=7).complete(prompts)]
+    settings |= {"model": str(demo.model_folder()), "temperature": 1.5}
+    assert first == [c.text for c in HuggingFaceSeq2Seq(**settings).complete(prompts)]
+    assert first != [c.text for c in HuggingFaceSeq2Seq(**settings, seed=7).complete(prompts)]
     with Ledger(tmp_path / "l") as ledger:
         outcomes = ledger.wrap(warm).outcomes(prompts)
         next(outcomes)
         assert len(ledger) == 1  # kept before the next batch is generated
         outcomes.close()
     with pytest.raises(ParameterError, match="temperature"):
-        LocalChat(backend, temperature=-1)
+        HuggingFaceSeq2Seq("any", temperature=-1)
 
 
 def refinement(keywords, *group):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from lab_models import lab_fixture  # noqa: F401
+from model_answers import answers_of
 
 import fairtk
 from fairtk import hookimpl, plugins
 from fairtk.errors import MissingPluginError, NotFoundError, ParameterError, PluginError
 from fairtk.llm import (
+    HuggingFaceCausal,
     KeywordRefiner,
-    LocalChat,
     OpenAICompatible,
-    build_chat_model,
     build_model,
     list_model_kinds,
     parse_model,
@@ -51,10 +51,10 @@ def test_strings():
 
 def test_models_from_settings():
     kinds = list_model_kinds(REFINEMENT)
-    assert isinstance(build_chat_model(kinds["keyword"], {}), KeywordRefiner)
+    assert isinstance(build_model(kinds["keyword"], {}), KeywordRefiner)
     assert isinstance(build_model(kinds["openai"], {"model": "m"}), OpenAICompatible)
-    chat = build_chat_model(kinds["causal"], {"model": "never/loaded", "temperature": 0.5})
-    assert isinstance(chat, LocalChat) and chat.temperature == 0.5
+    chat = build_model(kinds["causal"], {"model": "never/loaded", "temperature": 0.5})
+    assert isinstance(chat, HuggingFaceCausal) and chat.temperature == 0.5
     with pytest.raises(NotFoundError, match="'num_beam'"):
         build_model(kinds["causal"], {"model": "never/loaded", "num_beam": 2})
     with pytest.raises(NotFoundError, match="'temprature'"):
@@ -75,10 +75,10 @@ def test_a_plugin_adds_a_kind(lab):
     settings = {"device": "cuda:0", "dtype": "bfloat16", "revision": "main", "cutoff": 3}
     spec, chosen = parse_model("lab:x", ANSWERS, "generator")
     backend = build_model(spec, {**chosen, **settings})
-    assert {name: getattr(backend, name) for name in settings} == settings
-    assert backend.generate(["a"]) == ["x: a"]
+    assert {name: getattr(backend.source, name) for name in settings} == settings
+    assert answers_of(backend, ["a"]) == ["x: a"]
     spec, chosen = parse_model("lab-float16:x", ANSWERS, "generator")
-    assert build_model(spec, chosen).dtype == "float16"
+    assert build_model(spec, chosen).source.dtype == "float16"
     with pytest.raises(ParameterError, match="'lab'"):
         parse_model("lab", ANSWERS, "generator")
     with pytest.raises(NotFoundError, match="'lab'"):
@@ -86,7 +86,7 @@ def test_a_plugin_adds_a_kind(lab):
     with pytest.raises(NotFoundError, match="'devise'.*'device'"):
         build_model(spec, {**chosen, "devise": "cpu"})
     [mine] = [plugin for plugin in plugins.loaded_plugins() if plugin.name == "fairtk-lab"]
-    assert mine.gave == {"fairtk_backends": ["lab"], "fairtk_chat_models": ["lab-server"]}
+    assert mine.gave == {"fairtk_chat_models": ["lab", "lab-server"]}
 
 
 def test_a_kind_means_one_thing(lab):

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible backend against a real server on this machine."""
+"""The OpenAI-compatible model against a real server on this machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_answers_in_order_with_tokens_and_time():
     assert {(c.prompt_tokens, c.completion_tokens, c.finish) for c in found} == {(10, 5, "stop")}
     assert server.most_running == 4
     _, body, headers = server.requests[0]
-    assert body["temperature"] == 0.3 and body["max_tokens"] == 256 and body["model"] == "toy"
+    assert body["temperature"] == 0 and body["max_tokens"] == 256 and body["model"] == "toy"
     assert "seed" not in body
     assert headers["Authorization"] == f"Bearer {KEY}"
 
@@ -253,7 +253,7 @@ def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path
         assert len(records) == 1
         assert [c.text for c in found] == ["a ok", "b ok", "c ok"]
         last = {k: v for k, v in server.requests[-1][1].items() if k not in ("model", "messages")}
-        assert last == {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}
+        assert last == {"max_completion_tokens": 256, "temperature": 0.0, "seed": 7}
         n_requests = len(server.requests)
         assert 3 + 1 <= n_requests <= 3 + 3  # calls that start together are refused together
         assert len(ledger) == ledger.spent.calls == 3

@@ -359,7 +359,7 @@ def test_base_models_go_on_with_a_text(tmp_path):
             == {
                 "model": "toy",
                 "prompt": "s\n\nOnce",
-                "temperature": 0.3,
+                "temperature": 0.0,
                 "max_tokens": 256,
                 "top_k": 3,
             }

@@ -66,11 +66,11 @@ def test_only_the_owner_may_read_it(tmp_path):
         assert modes == dict.fromkeys(("l", "l-wal", "l-shm"), 0o600)
 
 
-def test_ten_tables_and_durable_answers(tmp_path):
+def test_twelve_tables_and_durable_answers(tmp_path):
     with closing(Database(tmp_path / "f")) as file:
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         assert {name for (name,) in file.read(names)} == set(TABLES)
-        assert len(TABLES) == 10
+        assert len(TABLES) == 12
         assert file.read("PRAGMA journal_mode") == [("wal",)]
         for durable, level in ((True, 2), (False, 1)):  # FULL, NORMAL
             file.write(lambda _: None, durable=durable)
@@ -91,7 +91,7 @@ WRONG = {
     "text": lambda path: path.write_text("my notes, not a ledger\n" * 50),
     "page": lambda path: path.write_bytes(path.read_bytes()[:100] + b"\7" * 5000),
     "foreign": foreign,
-    "older": lambda path: change(path, f"PRAGMA user_version = {FORMAT - 2}"),
+    "older": lambda path: change(path, "PRAGMA user_version = 3"),
     "newer": lambda path: change(path, f"PRAGMA user_version = {FORMAT + 1}"),
     **{name: lambda path, name=name: change(path, f"DROP TABLE {name}") for name in TABLES},
 }
@@ -163,7 +163,7 @@ def test_a_ledger_that_may_only_be_read_opens_offline(tmp_path, monkeypatch):
 
 FORKED = """
 import os, sys, threading
-from fairtk.llm import Chat, CallableBackend, Ledger, Message
+from fairtk.llm import Chat, FunctionModel, Ledger, Message
 
 def chats(*texts):
     return [Chat((Message("user", text),)) for text in texts]
@@ -172,7 +172,7 @@ def upper(prompts):
     return [prompt.upper() for prompt in prompts]
 
 ledger = Ledger(sys.argv[1])
-llm = ledger.wrap(CallableBackend(upper, "upper"))
+llm = ledger.wrap(FunctionModel(upper, "upper"))
 llm.complete(chats("a"))
 token = ledger.store.file.token
 child = os.fork()

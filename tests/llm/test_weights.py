@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from model_answers import answers_of
 
 from fairtk.errors import ModelError
 from fairtk.llm import HuggingFaceCausal, HuggingFaceSeq2Seq
@@ -55,8 +56,8 @@ def test_a_cached_model_needs_no_connection(hub, monkeypatch, tmp_path, t5_folde
     shutil.copytree(t5_folder, snapshot)
     name = "fairtk-tests/cached"
     assert find_folder(name) == snapshot
-    answers = HuggingFaceSeq2Seq(name, max_new_tokens=4).generate(["movie"])
-    assert answers == HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4).generate(["movie"])
+    answers = answers_of(HuggingFaceSeq2Seq(name, max_new_tokens=4), ["movie"])
+    assert answers == answers_of(HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4), ["movie"])
     (snapshot / "model.safetensors").unlink()  # a download that was broken off
     with pytest.raises(ModelError):
         find_folder(name)
@@ -88,7 +89,7 @@ def test_no_name_at_all(hub, monkeypatch):
 @pytest.mark.parametrize("path", ["./missing", "/not/a/folder", "~/not-a-folder", "a/b/c"])
 def test_missing_folder(path):
     with pytest.raises(ModelError, match="config.json"):
-        HuggingFaceSeq2Seq(path).generate(["x"])
+        answers_of(HuggingFaceSeq2Seq(path), ["x"])
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -112,16 +113,16 @@ def test_incomplete_folders(t5_folder, tmp_path):
     shutil.copy(t5_folder / "model.safetensors", folder)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError):
-        HuggingFaceSeq2Seq(folder).generate(["x"])
+        answers_of(HuggingFaceSeq2Seq(folder), ["x"])
 
 
 def test_broken_weights_and_the_wrong_kind(t5_folder, tmp_path):
     folder = shutil.copytree(t5_folder, tmp_path / "broken")
     (folder / "model.safetensors").write_bytes(b"garbage")
     with pytest.raises(ModelError, match="AutoModelForSeq2SeqLM"):
-        HuggingFaceSeq2Seq(folder).generate(["movie"])
+        answers_of(HuggingFaceSeq2Seq(folder), ["movie"])
     with pytest.raises(ModelError, match="AutoModelForCausalLM"):
-        HuggingFaceCausal(t5_folder).generate(["movie"])
+        answers_of(HuggingFaceCausal(t5_folder), ["movie"])
 
 
 def test_code_of_a_repository_is_never_run(t5_folder, tmp_path):
@@ -135,8 +136,8 @@ def test_code_of_a_repository_is_never_run(t5_folder, tmp_path):
     (folder / "evil.py").write_text(
         f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
     )
-    answers = HuggingFaceSeq2Seq(folder, max_new_tokens=4).generate(["movie"])
-    assert answers == HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4).generate(["movie"])
+    answers = answers_of(HuggingFaceSeq2Seq(folder, max_new_tokens=4), ["movie"])
+    assert answers == answers_of(HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4), ["movie"])
     assert not (tmp_path / "ran").exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import pytest
 from failing import assert_found, failing, flawed
@@ -13,20 +12,15 @@ from fairtk.llm import (
     Chat,
     ChatModel,
     Completion,
-    CTranslate2Seq2Seq,
     Failure,
-    HuggingFaceCausal,
-    HuggingFaceSeq2Seq,
     KeywordRefiner,
-    LocalChat,
     Message,
     OpenAICompatible,
-    PromptLengthError,
     build_model,
     list_model_kinds,
 )
 from fairtk.llm.refinement import Refinement, RefinementPrompt
-from fairtk.testing import BackendContract, ChatModelContract, ToyTokenizer
+from fairtk.testing import ChatModelContract, ToyTokenizer
 from fairtk.testing.models import QUESTIONS
 
 SMALL = {"max_new_tokens": 4, "device": "cpu"}
@@ -49,13 +43,15 @@ def folders(tmp_path_factory):
 SHORT = ("movie", "silver market", "title for the movie", "harbour lantern tag", "a question")
 
 
-class OfKind(BackendContract):
+class OfKind(ChatModelContract):
     kind: str
-    prompts = SHORT
 
     @pytest.fixture(autouse=True)
     def _set(self, folders):
         self.folder = folders[self.kind]
+
+    def chats(self):
+        return [Chat((Message("user", text),)) for text in SHORT]
 
     def build(self, **settings):
         spec = list_model_kinds("answers")[self.kind]
@@ -76,31 +72,20 @@ class TestCausal(OfKind):
     kind = "causal"
 
 
+class TestSampled(TestCausal):
+    def build(self, **settings):
+        return super().build(temperature=0.7, **settings)
+
+    def others(self):
+        return [self.build(seed=1), OfKind.build(self)]
+
+
 class TestCTranslate2(OfKind):
     kind = "ct2"
 
     @pytest.fixture(autouse=True)
     def _needs(self, monkeypatch, tmp_path):
         pytest.importorskip("ctranslate2")
-
-
-@pytest.mark.parametrize("kind", [HuggingFaceSeq2Seq, HuggingFaceCausal, CTranslate2Seq2Seq])
-class TestLocalChat(ChatModelContract):
-    @pytest.fixture(autouse=True)
-    def _set(self, kind, folders):
-        names = {HuggingFaceSeq2Seq: "t5", HuggingFaceCausal: "causal", CTranslate2Seq2Seq: "ct2"}
-        if kind is CTranslate2Seq2Seq:
-            pytest.importorskip("ctranslate2")
-        self.backend = partial(kind, folders[names[kind]])
-
-    def chats(self):
-        return [Chat((Message("user", text),)) for text in SHORT]
-
-    def make(self):
-        return LocalChat(self.backend(**SMALL))
-
-    def others(self):
-        return [LocalChat(self.backend(**SMALL | {"max_new_tokens": 5}))]
 
 
 class TestOpenAI(ChatModelContract):
@@ -146,7 +131,7 @@ class TestKeyword(ChatModelContract):
 
 
 class Echo:
-    """A good backend: the words of the prompt, turned round."""
+    """A good object that generates: the words of the prompt, turned round."""
 
     tokenizer = None
 
@@ -174,30 +159,27 @@ class Windowed(Echo):
         super().__init__(shout)
         self.tokenizer = ToyTokenizer(10)
 
-    counts = True
-
-    def generate(self, prompts):
-        for index, prompt in enumerate(prompts):
-            if len(prompt.split()) > 9:
-                raise PromptLengthError("too long", index if self.counts else 0)
-        return super().generate(prompts)
+    def answer(self, prompt):
+        return "ERROR::reduce_length" if len(prompt.split()) > 9 else super().answer(prompt)
 
 
-def backend_failures(cls, only="test_", prompts=tuple(["a", "b", "c", "d"])):
-    class Contract(BackendContract):
+def object_failures(cls, only="test_"):
+    class Contract(ChatModelContract):
         def make(self):
             return cls()
 
         def others(self):
             return [cls(shout=True)]
 
-    Contract.prompts = [f"{p} {' '.join(prompts)}" for p in prompts]
+        def chats(self):
+            return [Chat((Message("user", f"{word} a b c d"),)) for word in "abcd"]
+
     return failing(Contract, only)
 
 
-def test_good_backends_pass():
-    assert backend_failures(Echo) == {}
-    assert backend_failures(Windowed) == {}
+def test_good_objects_pass():
+    assert object_failures(Echo) == {}
+    assert object_failures(Windowed) == {}
 
 
 def break_on_long(self, prompt):
@@ -206,43 +188,34 @@ def break_on_long(self, prompt):
     return Echo.answer(self, prompt)
 
 
-def set_no_name(self, shout=False):
-    Echo.__init__(self, shout)
-    self.name = None
-
-
 CALLS = itertools.count()
-BACKEND_FLAWS = {
-    "names another prompt as too long": ("test_long_prompts", {"counts": False}, Windowed),
-    "breaks on long prompts": ("test_long_prompts", {"answer": break_on_long}),
+OBJECT_FLAWS = {
+    "breaks on long prompts": ("test_long_chats", {"answer": break_on_long}),
     "sorts the prompts": (
-        "test_order_and_repeats_do_not_matter",
+        "test_order_repeats_and_batches_do_not_matter",
         {"generate": lambda self, prompts: Echo.generate(self, sorted(prompts))},
     ),
     "counts the prompts": (
-        "test_batches_do_not_matter",
+        "test_order_repeats_and_batches_do_not_matter",
         {
             "generate": lambda self, prompts: [
                 f"{answer} {len(set(prompts))}" for answer in Echo.generate(self, prompts)
             ]
         },
     ),
-    "has None for no prompts": (
-        "test_no_prompts",
-        {"generate": lambda self, prompts: Echo.generate(self, prompts) or None},
-    ),
-    "answers in bytes": (
-        "test_one_answer_per_prompt",
-        {"answer": lambda self, prompt: Echo.answer(self, prompt).encode()},
-    ),
     "answers otherwise the next time": (
-        "test_one_answer_per_prompt",
+        "test_order_repeats_and_batches_do_not_matter",
         {"answer": lambda self, prompt: f"{Echo.answer(self, prompt)} {next(CALLS)}"},
     ),
-    "has no name": ("test_declarations", {"__init__": set_no_name}),
     "prints an address": ("test_printable", {"__repr__": object.__repr__}),
-    "has one digest for all settings": ("test_identity", {"digest": lambda self: "echo"}),
-    "has a new digest each time": ("test_identity", {"digest": lambda self: f"{next(CALLS)}"}),
+    "has one digest for all settings": (
+        "test_identity test_parameters",
+        {"digest": lambda self: "echo"},
+    ),
+    "has a new digest each time": (
+        "test_identity test_parameters",
+        {"digest": lambda self: f"{next(CALLS)}"},
+    ),
     "is another one in another process": (
         "test_identity",
         {"__reduce__": lambda self: (type(self), (not self.shout,))},
@@ -250,11 +223,10 @@ BACKEND_FLAWS = {
 }
 
 
-@pytest.mark.parametrize("flaw", BACKEND_FLAWS)
-def test_a_flaw_of_a_backend_is_found(flaw):
-    _, members, base = (*BACKEND_FLAWS[flaw], Echo)[:3]
-    cls = flawed(base, members)
-    assert_found(BACKEND_FLAWS[flaw], lambda test: backend_failures(cls, test))
+@pytest.mark.parametrize("flaw", OBJECT_FLAWS)
+def test_a_flaw_of_an_object_is_found(flaw):
+    cls = flawed(Echo, OBJECT_FLAWS[flaw][1])
+    assert_found(OBJECT_FLAWS[flaw], lambda test: object_failures(cls, test))
 
 
 class Parrot(ChatModel):
@@ -322,6 +294,15 @@ def fail_together(self, chats):
 
 
 CHAT_FLAWS = {
+    "has no name": ("test_declarations", {"name": None}),
+    "forgets a chat in its batches": (
+        "test_batches",
+        {"batches": lambda self, chats: [[i] for i in range(1, len(chats))]},
+    ),
+    "has batches in the order of chats": (
+        "test_batches",
+        {"batches": lambda self, chats: [[i] for i in range(len(chats))]},
+    ),
     "leaves a chat out": (
         "test_one_outcome_per_chat",
         {"outcomes": lambda self, chats: list(Parrot.outcomes(self, chats))[1:]},

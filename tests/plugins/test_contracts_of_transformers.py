@@ -161,7 +161,7 @@ class TestCandidates(TransformerContract):
 
 
 class Shouting:
-    """A backend that answers with the prompt's last words."""
+    """A model that answers with the prompt's last words."""
 
     name = "shouting"
     tokenizer = None

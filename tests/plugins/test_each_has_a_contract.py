@@ -18,7 +18,6 @@ CONTRACTS = {
     "fairtk_utilities": {"UtilityContract"},
     "fairtk_prompts": {"PromptContract"},
     "fairtk_transformers": {"TransformerContract", "ScorerContract"},
-    "fairtk_backends": {"BackendContract"},
     "fairtk_chat_models": {"ChatModelContract"},
 }
 EXPORTED = [hook for hook in CONTRACTS if hook not in ("fairtk_utilities", "fairtk_prompts")]

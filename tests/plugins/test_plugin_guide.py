@@ -12,7 +12,7 @@ from failing import failing
 from fairtk import plugins
 from fairtk.errors import FormatError
 from fairtk.measures import parse
-from fairtk.testing import BackendContract, MeasureContract, PromptContract, UtilityContract
+from fairtk.testing import ChatModelContract, MeasureContract, PromptContract, UtilityContract
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugin_guide.md"
 
@@ -27,7 +27,7 @@ def module_with(text):
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """The guide's module, as an installed plugin."""
-    (tmp_path / "lab.py").write_text(module_with("fairtk_backends"), encoding="utf-8")
+    (tmp_path / "lab.py").write_text(module_with("fairtk_chat_models"), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     lab = importlib.import_module("lab")
     plugins.register(lab, "lab")
@@ -56,18 +56,18 @@ def test_the_utility(lab):
     assert failing(Contract) == {}
 
 
-def test_the_prompt_and_the_backend(lab):
+def test_the_prompt_and_the_model(lab):
     class Prompt(PromptContract):
         name = "numbered"
 
-    class Backend(BackendContract):
+    class Model(ChatModelContract):
         def make(self):
             return lab.LastLine()
 
         def others(self):
             return [lab.LastLine("other")]
 
-    assert failing(Prompt) == failing(Backend) == {}
+    assert failing(Prompt) == failing(Model) == {}
 
 
 def test_the_study(tmp_path, monkeypatch):

@@ -356,12 +356,10 @@ def test_browsing_models_and_divergences_are_read_from_strings():
 
 
 def test_estimate():
-    from fairtk.llm import LocalChat
-
     found = fair_qr(max_iterations=4).estimate(topics())
     assert (found.calls, found.recorded, found.completion_tokens, found.price) == (8, 0, 0, 0)
     assert 8 * 50 < found.prompt_tokens < 8 * 500
-    unknown = fair_qr(LocalChat(answering()), max_iterations=1).estimate(topics())
+    unknown = fair_qr(answering(), max_iterations=1).estimate(topics())
     assert unknown.calls == 2 and math.isnan(unknown.price)
 
 

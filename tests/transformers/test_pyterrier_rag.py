@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     from pyterrier_rag.readers import Reader
 
 from fairtk import EE_D, FairSampler, Generator, PerSample
-from fairtk.llm import Ledger, LocalChat, NoAnswerError
+from fairtk.llm import Ledger, UnansweredError, as_chat_model
 
 TEXTS = {"a": "apple", "b": "bread", "c": "cheese"}
 
@@ -91,7 +91,7 @@ def test_its_backends_generate(tmp_path):
             generator = Generator(ledger.wrap(backend(server)))
             assert generator(run).equals(plain)
             before = len(server.requests)
-            assert Generator(ledger.wrap(LocalChat(backend(server))))(run).equals(plain)
+            assert Generator(ledger.wrap(as_chat_model(backend(server))))(run).equals(plain)
             assert len(server.requests) == before
 
 
@@ -101,8 +101,8 @@ def test_its_failed_calls_are_no_answers(tmp_path, capsys):
 
     run = sampled()
     with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        with pytest.raises(NoAnswerError, match="qid '2'.*'toy'"):
+        with pytest.raises(UnansweredError, match="qid '2'.*'toy'"):
             Generator(backend(server))(run)
-        with pytest.raises(NoAnswerError, match="qid '2'"):
+        with pytest.raises(UnansweredError, match="qid '2'"):
             Generator(ledger.wrap(backend(server)))(run)
         assert len(ledger) == len(set(run[run["qid"] == "1"].groupby("sample")["docno"].agg(tuple)))

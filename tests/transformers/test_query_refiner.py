@@ -109,5 +109,5 @@ def test_bad_input():
         QueryRefiner(KeywordRefiner(TERMS), group="f", prompt="rag")
     with pytest.raises(ParameterError, match="group"):
         QueryRefiner(KeywordRefiner(TERMS), group=3)
-    with pytest.raises(ParameterError, match="backend"):
+    with pytest.raises(ParameterError, match="llm"):
         QueryRefiner(3, group="f")

@@ -214,15 +214,15 @@ def other_model(tmp_path_factory):
 def test_the_model_of_a_generator(other_model):
     inp, settings = toy_run()[:2], {"cutoff": 1, "num_beams": 2, "max_new_tokens": 3}
     generator = FlanT5(demo.model_folder(), **settings)
-    loaded = generator.backend._model
+    loaded = generator.llm._model
     generator.set_parameter("num_beams", 1)
-    assert generator.backend._model is loaded
+    assert generator.llm._model is loaded
     generator.cutoff, generator.max_new_tokens = 2, 5
-    assert generator.backend._model is loaded
+    assert generator.llm._model is loaded
     new = FlanT5(demo.model_folder(), cutoff=2, num_beams=1, max_new_tokens=5)
     same(generator, new, inp)
     generator.model = other_model
-    assert generator.backend._model is not loaded
+    assert generator.llm._model is not loaded
     new = FlanT5(other_model, cutoff=2, num_beams=1, max_new_tokens=5)
     same(generator, new, inp)
 

@@ -94,6 +94,7 @@ LEDGER: Kinds = {
     "max_cost": AMOUNT,
     "prices": PRICES,
     "retry_unusable": FLAG,
+    "retry_failed": FLAG,
 }
 ENGINE: Kinds = {
     **dict.fromkeys(("executor", "scheduler"), STRING),

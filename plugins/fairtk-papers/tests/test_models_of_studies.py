@@ -7,6 +7,7 @@ from fairtk_papers.fair_qr.systems import make_model
 from fairtk_papers.fair_rag import make_generator
 from fairtk_papers.studies import with_none
 from lab_models import lab_fixture  # noqa: F401
+from model_answers import answers_of
 
 from fairtk import Generator, demo
 from fairtk.errors import NotFoundError, ParameterError
@@ -16,9 +17,9 @@ def test_models_of_a_plugins_kind(lab):
     settings = {"device": "cuda:0", "dtype": "bfloat16", "revision": "main", "cutoff": 3}
     generator = make_generator("lab:x", **settings)(2, 4)
     assert type(generator) is Generator and generator.cutoff == 4
-    assert {name: getattr(generator.backend, name) for name in settings} == settings
-    assert generator.backend.generate(["a"]) == ["x: a"]
-    assert make_generator("lab-float16:x")(2, 4).backend.dtype == "float16"
+    assert {name: getattr(generator.llm.source, name) for name in settings} == settings
+    assert answers_of(generator.llm, ["a"]) == ["x: a"]
+    assert make_generator("lab-float16:x")(2, 4).llm.source.dtype == "float16"
     assert make_model({"backend": "lab", "model": "x"}).name == "x"
     assert make_model({"backend": "lab-server", "model": "x"}).name == "x"
     with pytest.raises(ParameterError, match="'lab'"):

@@ -7,7 +7,7 @@ import vllm
 from fairtk import plugins
 from fairtk.plugins import registry
 
-if "vllm" not in registry.models.names():
+if "vllm" not in registry.chat_models.names():
     plugins.register(fairtk_vllm, "fairtk-vllm")
 
 

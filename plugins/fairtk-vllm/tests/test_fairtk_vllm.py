@@ -6,7 +6,7 @@ import random
 
 import pytest
 import vllm
-from fairtk_vllm import VLLMCausal, fairtk_backends
+from fairtk_vllm import VLLMCausal, fairtk_chat_models
 from tiny_llama import TEMPLATE, save_llama
 
 import fairtk
@@ -15,15 +15,15 @@ from fairtk.errors import MissingExtraError, ModelError, ParameterError
 from fairtk.experiment import describe_stage
 from fairtk.llm import (
     Chat,
+    Failure,
     HuggingFaceCausal,
-    LocalChat,
     Message,
-    PromptLengthError,
     build_model,
     parse_model,
 )
+from fairtk.llm.chat import questions
 from fairtk.llm.models import ANSWERS
-from fairtk.testing import BackendContract, ChatModelContract
+from fairtk.testing import ChatModelContract
 from fairtk.testing.models import QUESTIONS
 
 
@@ -37,11 +37,15 @@ def chat_folder(tmp_path_factory):
     return save_llama(tmp_path_factory.mktemp("chat"), TEMPLATE)
 
 
+def answers_of(model, prompts):
+    return [outcome.text for outcome in model.complete(questions(prompts))]
+
+
 def made(folder, **settings):
     return VLLMCausal(model=str(folder), max_new_tokens=6, **settings)
 
 
-class TestBackend(BackendContract):
+class TestModel(ChatModelContract):
     @pytest.fixture(autouse=True)
     def _set(self, folder):
         self.folder = folder
@@ -60,36 +64,20 @@ class TestBackend(BackendContract):
         ]
 
 
-class TestBackendWithTemplate(TestBackend):
+class TestModelWithTemplate(TestModel):
     @pytest.fixture(autouse=True)
     def _set(self, chat_folder):
         self.folder = chat_folder
 
 
-class TestChat(ChatModelContract):
-    temperature = 0.0
-
-    @pytest.fixture(autouse=True)
-    def _set(self, chat_folder):
-        self.folder = chat_folder
-
+class TestSampled(TestModelWithTemplate):
     def make(self):
-        return LocalChat(made(self.folder), temperature=self.temperature)
+        return made(self.folder, temperature=0.7)
 
     def others(self):
         return [
-            LocalChat(made(self.folder, seed=1), temperature=self.temperature),
-            LocalChat(made(self.folder, dtype="float32"), temperature=self.temperature),
-        ]
-
-
-class TestSampledChat(TestChat):
-    temperature = 0.7
-
-    def others(self):
-        return [
-            LocalChat(made(self.folder), temperature=self.temperature, seed=1),
-            LocalChat(made(self.folder, dtype="float32"), temperature=self.temperature),
+            made(self.folder, temperature=0.7, seed=1),
+            made(self.folder, temperature=0.7, dtype="float32"),
         ]
 
 
@@ -98,17 +86,17 @@ def test_prompts_and_answers_are_those_of_transformers(name, request):
     """The fake generates by transformers, so equal token ids have equal answers."""
     place = request.getfixturevalue(name)
     ours, theirs = made(place), HuggingFaceCausal(model=str(place), max_new_tokens=6, device="cpu")
-    assert ours.generate(QUESTIONS) == theirs.generate(QUESTIONS)
+    assert answers_of(ours, QUESTIONS) == answers_of(theirs, QUESTIONS)
     assert ours.tokenizer.model_max_length == theirs.tokenizer.model_max_length
     messages = Message("system", "Be brief."), Message("user", "a question")
-    answers = [LocalChat(model).complete([Chat(messages)])[0].text for model in (ours, theirs)]
+    answers = [model.complete([Chat(messages)])[0].text for model in (ours, theirs)]
     assert answers[0] == answers[1]
 
 
 def test_what_vllm_is_given(folder):
     state = random.getstate()
     backend = made(folder, seed=3, engine={"tensor_parallel_size": 2, "max_num_seqs": 8})
-    backend.generate(["the title", "a question", "the market"])
+    answers_of(backend, ["the title", "a question", "the market"])
     assert random.getstate() == state  # vLLM seeds it
     [engine] = vllm.loaded
     assert engine.arguments == {
@@ -134,18 +122,21 @@ def test_what_vllm_is_given(folder):
 
 def test_prompts_go_in_parts(folder):
     whole, parts = made(folder), made(folder, batch_tokens=40)
-    assert parts.generate(QUESTIONS) == whole.generate(QUESTIONS)
+    assert answers_of(parts, QUESTIONS) == answers_of(whole, QUESTIONS)
     # that of parts came first
     assert [len(engine.calls) > 1 for engine in vllm.loaded] == [True, False]
 
 
 def test_a_temperature_has_seeds_of_prompts(folder):
-    backend = made(folder)
-    one = dict(next(backend.stream(["the title", "a question"], 0.7, seed=5)))
-    two = dict(next(backend.stream(["a question"], 0.7, seed=5)))
-    dict(next(backend.stream(["a question"], 0.7, seed=6)))
-    assert two[0] == one[1]
-    first, second, third, other = (params.seed for params in vllm.loaded[0].params)
+    warm = made(folder, temperature=0.7, seed=5)
+    one = answers_of(warm, ["the title", "a question"])
+    assert answers_of(warm, ["a question"]) == one[1:]
+    answers_of(made(folder, temperature=0.7, seed=6), ["a question"])
+    first, second, third = (params.seed for params in vllm.loaded[0].params)
+    [other] = (params.seed for params in vllm.loaded[1].params)
+    hot = warm.at_temperature(0.9)
+    answers_of(hot, ["a question"])
+    assert len(vllm.loaded) == 2  # loaded once for all temperatures
     assert len({first, second}) == 2 and third in (first, second) and other not in (first, second)
 
 
@@ -156,7 +147,7 @@ def test_identity_has_engine_and_flags(folder):
         assert part in text
     for part in ('"max_num_seqs": 8', '"dtype": "bfloat16"', '"seed": 0', '"device": "cuda"'):
         assert part in text
-    parameters = LocalChat(made(folder)).parameters()
+    parameters = made(folder).parameters()
     assert parameters["engine_version"] == "0.33.0" and parameters["batch_invariant"] is True
     assert "model" not in parameters and parameters["content"]
 
@@ -173,16 +164,16 @@ def test_batch_invariance_where_the_device_has_it(
         monkeypatch.setenv("VLLM_BATCH_INVARIANT", variable)
     backend = made(folder)
     assert backend.batch_invariant is expected
-    backend.generate(["a question"])
+    answers_of(backend, ["a question"])
     assert vllm.loaded[0].environment["VLLM_BATCH_INVARIANT"] == str(int(expected))
 
 
 def test_batch_invariance_that_cannot_be(folder, monkeypatch):
     monkeypatch.setattr("vllm.platforms.current_platform.capability", (7, 5))
     with pytest.raises(ModelError, match="8.*0"):
-        made(folder, batch_invariant=True).generate(["a question"])
+        answers_of(made(folder, batch_invariant=True), ["a question"])
     with pytest.raises(ModelError, match="VLLM_BATCH_INVARIANT=1"):
-        made(folder, batch_invariant=False).generate(["a question"])
+        answers_of(made(folder, batch_invariant=False), ["a question"])
 
 
 @pytest.mark.parametrize(
@@ -195,11 +186,11 @@ def test_t5_stays_where_it_is(name):
 
 def test_an_encoder_decoder_of_another_name():
     with pytest.raises(ModelError):
-        made(fairtk.demo.model_folder()).generate(["a question"])
+        answers_of(made(fairtk.demo.model_folder()), ["a question"])
 
 
 def test_the_hook_and_the_text(folder):
-    [spec] = fairtk_backends()
+    [spec] = fairtk_chat_models()
     parsed, settings = parse_model(f"vllm-float16:{folder}", ANSWERS, "generator")
     backend = build_model(parsed, settings)
     assert parsed == spec and isinstance(backend, VLLMCausal) and backend.dtype == "float16"
@@ -223,20 +214,20 @@ def test_settings_that_cannot_be(folder, settings):
 
 def test_what_vllm_refuses_is_one_line(folder):
     with pytest.raises(ModelError):
-        made(folder, engine={"gpu_memory_utilization": 1.5}).generate(["a question"])
+        answers_of(made(folder, engine={"gpu_memory_utilization": 1.5}), ["a question"])
     with pytest.raises(ModelError):
-        made(folder, engine={"no_such": 1}).generate(["a question"])
+        answers_of(made(folder, engine={"no_such": 1}), ["a question"])
     with pytest.raises(ModelError):
-        made(folder).generate([""])
-    with pytest.raises(PromptLengthError, match="194"):
-        made(folder).generate(["the title", "question " * 195])
+        answers_of(made(folder), [""])
+    answer, failure = made(folder).complete(questions(["the title", "question " * 195]))
+    assert isinstance(failure, Failure) and "194" in failure.reason
 
 
 def test_another_version(folder, monkeypatch):
     travelled = pickle.loads(pickle.dumps(made(folder)))
     monkeypatch.setattr("fairtk_vllm.metadata.version", lambda name: "0.33.1")
     with pytest.raises(ModelError, match="33.*33"):
-        travelled.generate(["a question"])
+        answers_of(travelled, ["a question"])
     monkeypatch.setattr("fairtk_vllm.metadata.version", lambda name: "0.20.0")
     with pytest.raises(MissingExtraError, match="33, got 0.20"):
         made(folder)

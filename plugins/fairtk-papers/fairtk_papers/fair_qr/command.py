@@ -122,7 +122,7 @@ def command(
       backend = "openai"                 # or another kind of --llm
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
       [ledger]                           # path, offline, max_calls, max_cost, prices,
-                                         # retry_unusable
+                                         # retry_unusable, retry_failed
       [engine]                           # executor, workers, scheduler, threads, batch_size
 
     \b

@@ -31,7 +31,7 @@ from fairtk.errors import (
 from fairtk.experiment.tuning import combinations
 from fairtk.frames import QID, QUERY, digest
 from fairtk.frames.texts import words
-from fairtk.llm import Chat, ChatModel, Completion, build_chat_model, parse_model
+from fairtk.llm import Chat, ChatModel, Completion, build_model, parse_model
 from fairtk.llm.models import kind_of_model, takes_temperature
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
@@ -570,7 +570,7 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
         ParameterError: a setting is missing or out of range.
     """
     options = {name: value for name, value in settings.items() if name != "backend"}
-    return build_chat_model(model_kind(settings), with_none(options))
+    return build_model(model_kind(settings), with_none(options))
 
 
 PAPER_TEMPERATURE = 0.3

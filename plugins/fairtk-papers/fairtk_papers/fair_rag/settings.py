@@ -20,10 +20,9 @@ from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import resolve_dataset
-from fairtk.llm import ChatModel, Ledger, build_model, list_model_kinds, parse_model
+from fairtk.llm import FunctionModel, Ledger, build_model, list_model_kinds, parse_model
 from fairtk.llm.models import check_settings
 from fairtk.measures import EU
-from fairtk.plugins import BackendSpec
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
@@ -336,17 +335,16 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
         ParameterError: the model's name is missing, or a setting is invalid.
     """
     spec, text_settings = parse_model(text, "answers", "generator")
-    settings = {**text_settings, **with_none(options)}
-    if isinstance(spec, BackendSpec):
-        settings = {**spec.exact, **settings}  # labels depend on small differences
-        if spec.stage is not None:
-            check_settings(spec, settings)
-            stage = pkgutil.resolve_name(spec.stage)
-            return lambda task, cutoff, truncation="keep-question": stage(
-                prompt=_prompt(task, truncation), cutoff=cutoff, **settings
-            )
+    # labels depend on small differences
+    settings = {**spec.exact, **text_settings, **with_none(options)}
+    if spec.stage is not None:
+        check_settings(spec, settings)
+        stage = pkgutil.resolve_name(spec.stage)
+        return lambda task, cutoff, truncation="keep-question": stage(
+            prompt=_prompt(task, truncation), cutoff=cutoff, **settings
+        )
     model = build_model(spec, settings)
-    if ledger is not None and isinstance(model, ChatModel):
+    if ledger is not None and not (model.local or isinstance(model, FunctionModel)):
         model = ledger.wrap(model)
     return lambda task, cutoff, truncation="keep-question": Generator(
         model, _prompt(task, truncation), cutoff

@@ -292,7 +292,7 @@ class RagStudy:
         """
         for name in self.generators:
             generator = self.generator(self.tasks[0], name)
-            generator.prompt("", [], generator.backend.tokenizer)
+            generator.prompt("", [], generator.llm.tokenizer)
         topics = self.tasks[0].topics
         document = Candidates(self.tasks[0].dataset)(topics.head(1)).head(1)
         for retriever in self.retrievers.values():

@@ -1,0 +1,80 @@
+"""Prompts that fail, one by one or all: how often they are requested."""
+
+import pandas as pd
+import pytest
+from chat_server import KEY, error, serving
+from experiment_stages import Retriever, world
+
+import fairtk
+from fairtk import Generator, PerSample
+from fairtk.errors import DataWarning, StageError
+from fairtk.llm import LLMError, OpenAICompatible
+
+pytest.importorskip("openai")
+TOPICS, _ = world(n_queries=20)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def systems(server, **settings):
+    llm = OpenAICompatible(
+        "m", base_url=server.url, **{"timeout": 600, "backoff": 0.01, **settings}
+    )
+    generator = Generator(llm, prompt="rag", cutoff=2)
+    return {
+        "generator": {"a": Retriever() % 2 >> generator},
+        "per sample": {"a": Retriever() % 2 >> PerSample(generator >> Retriever() % 9)},
+    }
+
+
+@pytest.mark.parametrize("kind", ["generator", "per sample"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_refused_prompts_are_requested_once(tmp_path, kind, saved):
+    folder = {"save_dir": tmp_path} if saved else {}
+    with serving(lambda prompt, count: error(400)) as server:
+        with pytest.raises(StageError, match="20 of 20"):
+            fairtk.Experiment(systems(server)[kind], TOPICS, **folder)
+        assert len(server.requests) == len(server.counts) == 20
+
+    def rule(prompt, count):  # one of twenty
+        return error(400) if "words of q7 " in prompt else "yes"
+
+    with serving(rule) as server:
+        folder = {"save_dir": tmp_path / "other"} if saved else {}
+        with pytest.warns(DataWarning, match="1 of 20"):
+            results = fairtk.Experiment(systems(server)[kind], TOPICS, **folder)
+        assert results.failures["qid"].tolist() == ["q7"]
+        assert len(server.requests) == len(server.counts) == 20
+
+
+@pytest.mark.parametrize("kind", ["generator", "per sample"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_server_that_is_down_ends_the_run_after_five_failed_calls(tmp_path, kind, saved):
+    folder = {"save_dir": tmp_path} if saved else {}
+    with serving(lambda prompt, count: error(503)) as server:
+        with pytest.raises(LLMError, match="5 failed calls in a row"):
+            fairtk.Experiment(
+                systems(server, retries=1, concurrency=1)[kind], TOPICS, batch_size=20, **folder
+            )
+        assert len(server.requests) == 5 * 2  # each call has two attempts
+
+
+def test_a_function_that_raises_costs_the_queries_of_its_prompts():
+    asked = []
+
+    def model(prompts):
+        asked.append(len(prompts))
+        if any("words of q3 " in prompt for prompt in prompts):
+            raise RuntimeError("no answer")
+        return [prompt[-9:] for prompt in prompts]
+
+    system = {"a": Retriever() % 2 >> Generator(model, cutoff=2)}
+    with pytest.warns(DataWarning, match="1 of 20"):
+        results = fairtk.Experiment(system, TOPICS)
+    assert results.failures["qid"].tolist() == ["q3"]
+    assert asked == [20, *[1] * 20]
+    assert isinstance(results.rankings("a"), pd.DataFrame)
