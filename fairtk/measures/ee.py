@@ -6,7 +6,7 @@ returns of it.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,15 @@ PARAMETERS: dict[str, Param] = {
     "rel": REL,
 }
 
+FORMER = {
+    "variant": "paper",
+    "complete": False,
+    "groups": None,
+    "target": None,
+    "useful_only": True,
+}
+"""Former parameters with their defaults, which the identities of stored values have."""
+
 
 class ExposureOfDocuments(ExpectedExposure):
     """Base of EE_D, EE_R and EE_L (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG)."""
@@ -81,6 +90,11 @@ class ExposureOfDocuments(ExpectedExposure):
         if self.PART != "disparity" or self["browsing"].stop > 0:
             return super().reason_for_labels
         return f"n={n!r} reads them" if isinstance(n, str) and n != N_OF_RUN else ""
+
+    @property
+    def identity_settings(self) -> dict[str, Any]:
+        """The value of each parameter, and of former ones, so that stored values are found."""
+        return super().identity_settings | FORMER
 
     def compute(self, judged: LabeledRun) -> Computed:
         """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
