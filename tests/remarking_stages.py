@@ -12,7 +12,7 @@ from fairtk import remarks as kinds
 from fairtk.credit import Citations
 from fairtk.datasets import lamp
 from fairtk.errors import DataWarning
-from fairtk.llm import LocalChat
+from fairtk.llm import FunctionModel
 from fairtk.measures import RemarkKind
 from fairtk.transformers import FairTransformer, remark
 
@@ -112,7 +112,7 @@ def fair_qr(answer=add_the, grouped=QIDS, targeted=QIDS):
         columns=["qid", "group", "weight"],
     )
     target = Target.from_frame(weights, groups)
-    return FairQR(Searcher(), groups, target, LocalChat(answer), depth=4, max_iterations=1)
+    return FairQR(Searcher(), groups, target, FunctionModel(answer), depth=4, max_iterations=1)
 
 
 def candidates(folder):
@@ -166,7 +166,7 @@ PIPELINES = {
         ODD,
     ),
     kinds.NOT_REFINED: (
-        lambda _: named(QueryRefiner(LocalChat(refine), group="g"), "refiner") >> Retriever(),
+        lambda _: named(QueryRefiner(FunctionModel(refine), group="g"), "refiner") >> Retriever(),
         ODD,
     ),
     kinds.NO_GROUPED_DOCUMENT: (lambda _: named(fair_qr(grouped=EVEN), "grouped"), ODD),

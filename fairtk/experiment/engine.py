@@ -185,9 +185,12 @@ def generate(
     threads: int,
     durable: bool,
     fail_fast: bool,
+    retry_failed: bool,
     on_progress: Callable[[int], None],
 ) -> None:
     """Generate missing answers; each prompt then has an answer, an error, or is deferred.
+
+    Stored failures, which cannot pass, are errors, unless `retry_failed`.
 
     `on_progress` is called with the number of finished prompts.
     """
@@ -197,17 +200,21 @@ def generate(
         for key, prompt_set in by_key.items():
             for prompts in prompt_set.batches:
                 # checked when a worker is free: another process may have generated them
-                stored_answers = answers.get(prompt_set.model, prompts)
-                todo = tuple(prompt for prompt in prompts if prompt not in stored_answers)
+                stored = answers.get(prompt_set.model, prompts)
+                todo = tuple(prompt for prompt in prompts if prompt not in stored)
+                failed = {} if retry_failed else answers.failures(prompt_set.model, todo)
+                prompt_set.errors.update(failed)
+                todo = tuple(prompt for prompt in todo if prompt not in failed)
                 on_progress(len(prompts) - len(todo))
                 if todo:
                     name = prompt_set.model.name
                     yield PromptBatch(key, todo, threads, durable, fail_fast, name)
 
-    for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
+    for batch, (texts, failures, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.model]
         answers.put(prompt_set.model, texts)
-        prompt_set.errors.update(errors)
+        answers.put_failures(prompt_set.model, failures)
+        prompt_set.errors.update({prompt: f.reason for prompt, f in failures.items()})
         prompt_set.deferred.update(deferred)
         on_progress(len(batch.prompts))
 
@@ -566,6 +573,7 @@ class Engine:
                 self.threads,
                 self.durable,
                 self.fail_fast,
+                self.retry_failed,
                 progress,
             )
         for prompt_set in prompt_sets.values():

@@ -163,7 +163,7 @@ class Executor(Protocol):
     def open(self, stages: Mapping[str, Any], threads: int) -> AbstractContextManager[Session]:
         """Start a session, which ends with the block.
 
-        Stages (transformers and backends by key) are sent to a worker when it needs them.
+        Stages (transformers and models by key) are sent to a worker when it needs them.
         """
 
 

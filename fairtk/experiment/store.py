@@ -25,9 +25,9 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import CONTENT_MODELS, Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
-from fairtk.llm import ChatModel, FunctionModel, Ledger, LedgerModel
+from fairtk.llm import ChatModel, Failure, FunctionModel, Ledger, LedgerModel
 from fairtk.llm.chat import as_json, call_keys, now, questions
-from fairtk.llm.store import AnswerStore, Database
+from fairtk.llm.store import AnswerStore, Database, failure_row
 from fairtk.remarks import Remark, StageRemark, remarks_of_stages
 from fairtk.transformers import Generator
 
@@ -75,6 +75,24 @@ class Answers:
                 self._memory.setdefault(key, texts[prompt])
         else:
             self._store.put_texts(model.name, model.parameters, texts)
+
+    def failures(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
+        """Return the reasons of stored failures by prompt."""
+        if self._store is None or model.has_ledger:
+            return {}
+        keys = model.keys(prompts)
+        reasons = self._store.failures(keys.values())
+        return {prompt: reasons[key] for prompt, key in keys.items() if key in reasons}
+
+    def put_failures(self, model: ModelKey, failures: Mapping[str, Failure]) -> None:
+        """Store failures that cannot pass; workers have already stored those of paid models."""
+        final = {prompt: f.reason for prompt, f in failures.items() if not f.can_pass}
+        if final and self._store is not None and not model.has_ledger:
+            keys = model.keys(final)
+            chats = dict(zip(final, questions(final), strict=True))
+            self._store.put_failures(
+                [failure_row(keys[p], model.name, chats[p], final[p]) for p in final]
+            )
 
 
 class Recording:

@@ -182,11 +182,11 @@ FATAL = (
 
 def run_batch(
     models: Mapping[str, ChatModel], batch: PromptBatch
-) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Return the answers and the errors of a batch of prompts, and the deferred prompts."""
+) -> tuple[dict[str, str], dict[str, Failure], tuple[str, ...]]:
+    """Return the answers and the failures of a batch of prompts, and the deferred prompts."""
     llm = models[batch.model]
     answers: dict[str, str] = {}
-    errors: dict[str, str] = {}
+    failures: dict[str, Failure] = {}
     with (
         limited_threads(batch.threads, llm),
         _naming_exits(batch.who(batch.model)),
@@ -203,8 +203,8 @@ def run_batch(
         elif batch.fail_fast:
             raise StageError(answer.reason)
         else:
-            errors[prompt] = answer.reason
-    return answers, errors, ()
+            failures[prompt] = answer
+    return answers, failures, ()
 
 
 def _outcomes(llm: ChatModel, chats: Sequence[Chat], fail_fast: bool) -> dict[int, Outcome]:

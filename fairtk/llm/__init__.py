@@ -6,9 +6,10 @@ For example::
 
     llm = Ledger("answers.sqlite").wrap(OpenAICompatible("gpt-4o"))
 
-`OpenAICompatible` calls any server with OpenAI's protocol, `LocalChat` runs local models and any
-object that generates, and `KeywordRefiner` needs no model. Importing this package loads no client
-and no model.
+`OpenAICompatible` calls any server with OpenAI's protocol, `HuggingFaceSeq2Seq`,
+`HuggingFaceCausal` and `CTranslate2Seq2Seq` run models here, `FunctionModel` calls a function, and
+`KeywordRefiner` needs no model. All are a `ChatModel`. Importing this package loads no client and
+no model.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def read_answer(outcome: Outcome) -> str | Failure:
     if isinstance(outcome, Failure):
         return outcome
     if outcome.finish == "unreadable":
-        return Failure("the response of the server is not text", can_pass=False)
+        return Failure("the response of the server is not text")
     return outcome.text.strip()
 
 

@@ -164,9 +164,7 @@ class Claims:
         unanswered = list(keys)
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.executemany(
-                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", failures
-            )
+            self._store.insert_failures(connection, failures)
             self._delete(connection, unanswered)
 
         if unanswered:

@@ -53,7 +53,7 @@ def count(text: str, tokenizer: Tokenizer) -> int:
     """Return the number of tokens of a text, without special tokens."""
     if not text:
         return 0
-    cached_count = getattr(tokenizer, "count", None)  # of a backend's tokenizer
+    cached_count = getattr(tokenizer, "count", None)  # of a `PromptTokenizer`
     return int(cached_count(text)) if callable(cached_count) else len(tokenizer.tokenize(text))
 
 
@@ -209,7 +209,7 @@ def fair_rag(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: 
     if longest >= UNLIMITED:
         raise InputError(
             f"the prompt {prompt.name!r}: truncate='fair-rag' requires a tokenizer with a "
-            "model_max_length; set the backend's max_prompt_tokens, or use "
+            "model_max_length; set the model's max_prompt_tokens, or use "
             "truncate='keep-question'"
         )
     question = trim(question, QUESTION_TOKENS, tokenizer)

@@ -490,6 +490,14 @@ class AnswerStore:
         rows = self._rows("SELECT key, reason FROM failures", keys, "AND created >= ?", since)
         return dict(rows)
 
+    def put_failures(self, rows: Sequence[FailureRow]) -> None:
+        """Commit failures in one transaction; they replace earlier ones of the same prompts."""
+        self.file.write(lambda connection: self.insert_failures(connection, rows))
+
+    def insert_failures(self, connection: sqlite3.Connection, rows: Sequence[FailureRow]) -> None:
+        """Insert failures, or replace earlier ones."""
+        connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", rows)
+
     def temperatures(self, model: str) -> list[float | None]:
         """Return the temperatures of a model's answers, `None` if none was sent."""
         query = "SELECT DISTINCT json_extract(parameters, '$.temperature') FROM answers"

@@ -78,3 +78,24 @@ def test_a_function_that_raises_costs_the_queries_of_its_prompts():
     assert results.failures["qid"].tolist() == ["q3"]
     assert asked == [20, *[1] * 20]
     assert isinstance(results.rankings("a"), pd.DataFrame)
+
+
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
+def test_a_prompt_that_a_function_refuses_is_kept_until_it_is_retried(tmp_path, executor):
+    notes = tmp_path / "asked"
+    notes.mkdir()
+
+    def model(prompts):
+        for prompt in prompts:
+            (notes / str(len(list(notes.iterdir())))).write_text(prompt)
+        return ["ERROR::reduce_length" if "of q3 " in p else "x" for p in prompts]
+
+    system = {"a": Retriever() % 2 >> fairtk.identified(Generator(model, cutoff=2), "a, v1")}
+    run = {"save_dir": tmp_path / "store", "executor": executor, "workers": 1}
+    run |= {} if executor == "processes" else {"workers": None}
+    for calls, more in ((20, {}), (20, {}), (21, {"retry_failed": True}), (21, {})):
+        with pytest.warns(DataWarning, match="1 of 20"):
+            results = fairtk.Experiment(system, TOPICS, **run, **more)
+        assert results.failures["qid"].tolist() == ["q3"]
+        assert "too long" in results.failures["error"].iloc[0]
+        assert len(list(notes.iterdir())) == calls
