@@ -281,7 +281,7 @@ def test_the_index_does_not_matter(name):
 FRAMES = re.compile(r"\b(DataFrame|FileOrFrame)\b")
 EXEMPT = re.compile(
     # objects that fairtk makes and users read
-    r"fairtk\.(Results|.*\.(Frontier|OffPolicyUtility|Precision|Sensitivity|FittedBrowsing|OrderAudit"
+    r"fairtk\.(Results|.*\.(Comparison|Frontier|OffPolicyUtility|Precision|Sensitivity|FittedBrowsing|OrderAudit"
     r"|Providers|QueryGain|Plan|Diagnosis|Explanation|FairQROutcome|DemoData)) |fairtk_papers\."
     # all transformers and measures: TransformerContract and MeasureContract
     r"|.* (inp|trace|relevance)$|.*FairMeasure\.score_query |fairtk\.FairQR|fairtk\.testing\."

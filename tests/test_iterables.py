@@ -259,7 +259,7 @@ TESTED_BELOW = {
 EXEMPT = re.compile(
     # objects that fairtk makes and users read
     r"fairtk\.analysis\.(Frontier|Sensitivity) |fairtk\.batch\.ReadReport |.*\.(Qr|Rag)Results "
-    r"|fairtk\.experiment\.Diagnosis |fairtk\.display\.Points "
+    r"|fairtk\.Results |fairtk\.experiment\.(Comparison|Diagnosis) |fairtk\.display\.Points "
     # what users implement, and fairtk calls with lists
     r"|.*\.(scores (texts|queries)|Prompt(Builder)?\.(join|__call__) .*)|fairtk\.testing\."
     r"|fairtk\.llm\.(\w*Model|KeywordRefiner|OpenAICompatible|HuggingFace\w+|CTranslate2\w+)\..*"

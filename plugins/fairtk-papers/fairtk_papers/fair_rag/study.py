@@ -222,9 +222,10 @@ class RagStudy:
                     on_progress(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     inputs = (task, retriever, generator, qrels)
                     try:
-                        results = self.experiment(*inputs)
-                        _refuse_failed_systems(results, ", ".join((task.name, name, retriever)))
-                        per_query, per_sample = self._values(retriever, results)
+                        with collect_warnings():  # an error replaces them
+                            results = self.experiment(*inputs)
+                            _refuse_failed_systems(results, ", ".join((task.name, name, retriever)))
+                            per_query, per_sample = self._values(retriever, results)
                         with collect_warnings() as credit_warnings:
                             frames = self.credit(*inputs, results)
                     except DeferredError:
