@@ -193,7 +193,7 @@ class Results:
 
         Raises:
             MissingPluginError: the plugin of a measure is not installed.
-            NotFoundError: groups or a target of loaded results are not registered.
+            ParameterError: groups or a target of loaded results are not registered.
         """
         columns = ["system", QID, SAMPLE, "measure", "value"]
         qrels = self.qrels
@@ -310,8 +310,7 @@ class Results:
 
         Raises:
             MissingPluginError: the plugin that defines it, or a part of it, is not installed.
-            NotFoundError: its groups or target are not registered.
-            ParameterError: other groups or another target of this name are registered.
+            ParameterError: its groups or target are not registered, or others of the same name.
         """
         info = self.info(label)
         if info in self.objects:
@@ -415,6 +414,10 @@ class Results:
         Returns:
             ``system``, ``measure`` and ``bias`` (plain minus unbiased estimate, NaN with one sample
             per query), one row per sampled system and measure.
+
+        Raises:
+            MissingPluginError: the plugin of such a measure is not installed.
+            ParameterError: its groups or target are not registered.
         """
         return self._bias.copy()
 
