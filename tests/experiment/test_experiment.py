@@ -222,9 +222,13 @@ def test_an_error_in_a_worker_tells_where_and_what_was_warned_of():
         pytest.warns(DataWarning),
         pytest.raises(FairtkError, match="^Unpicklable: task 1 two arguments$") as caught,
     ):
-        next(RemoteSession(submit, lambda: 1).map(work, ["task 1"]))
+        next(RemoteSession(submit, lambda: 1).map(work, [Named("task 1")]))
     cause = str(caught.value.__cause__)
     assert "KeyError: 'the cause'" in cause and "in work" in cause
+
+
+class Named(str):
+    needs = ()  # the models that a task calls
 
 
 class Unpicklable(Exception):
