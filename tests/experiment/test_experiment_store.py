@@ -369,7 +369,7 @@ def committed(folder):
 
 @pytest.mark.parametrize(
     ("statement", "place"),
-    [("PRAGMA user_version = 3", "got 3"), ("DROP TABLE cells", "'cells'"), (None, "empty")],
+    [("PRAGMA user_version = 3", "format 3"), ("DROP TABLE cells", "'cells'"), (None, "empty")],
 )
 def test_a_file_that_is_no_store_of_this_version_is_refused(data, tmp_path, statement, place):
     topics, _ = data
