@@ -259,7 +259,8 @@ TESTED_BELOW = {
 EXEMPT = re.compile(
     # objects that fairtk makes and users read
     r"fairtk\.analysis\.(Frontier|Sensitivity) |fairtk\.batch\.ReadReport |.*\.(Qr|Rag)Results "
-    r"|fairtk\.Results |fairtk\.experiment\.(Comparison|Diagnosis) |fairtk\.display\.Points "
+    r"|fairtk\.Results |fairtk\.experiment\.(Comparison |Diagnosis |DaskExecutor\.open )"
+    r"|fairtk\.display\.Points "
     # what users implement, and fairtk calls with lists
     r"|.*\.(scores (texts|queries)|Prompt(Builder)?\.(join|__call__) .*)|fairtk\.testing\."
     r"|fairtk\.llm\.(\w*Model|KeywordRefiner|OpenAICompatible|HuggingFace\w+|CTranslate2\w+)\..*"
@@ -269,7 +270,8 @@ EXEMPT = re.compile(
     r"|fairtk\.transformers\.remark detail"
     # tested with their own files: tests/batch, tests/datasets, tests/report, plugins
     r"|fairtk\.batch\.Batches\.read |fairtk\.datasets\.trec_fair\.work_needed |.*_sections? .*"
-    r"|fairtk\.report\.page_text |fairtk_papers\.|fairtk\.llm\.Ledger\.recorded |.*draw_trade_off "
+    r"|fairtk\.report\.page_text |fairtk_papers\.|.*draw_trade_off "
+    r"|fairtk\.llm\.Ledger\.(recorded|failures) "
     r"|fairtk\.Groups\.(from_docs|read) levels|.* answers|fairtk\.exposure\.draw_rankings "
     r"|fairtk\.(off_policy_utility alphas|frames\.Qrels\.without_labels qids|cli\.main args)"
 )

@@ -115,7 +115,7 @@ class RemoteSession(Session):
         while True:
             n_here = 0
             for task in islice(pending, max(0, self.capacity() - len(running))):
-                if self.here.intersection(task.needs):
+                if self.here and self.here.intersection(task.needs):
                     n_here += 1
                     yield task, function(self.stages, task)
                 else:

@@ -119,9 +119,11 @@ def _prompts(engine: Engine) -> pd.DataFrame:
             prompts.update(generator.build_prompts(unpack(table)).prompts)
     rows = []
     for key, model in models.items():
-        stored = len(engine.store.answers.get(model, texts[key]))
-        total = len(texts[key])
-        rows.append((model.name, total, stored, total - stored, unknown.get(key, 0)))
+        total, stored = len(texts[key]), engine.store.answers.get(model, texts[key])
+        missing_texts = texts[key] - stored.keys()
+        if not engine.retry_failed:  # refused prompts are not requested
+            missing_texts -= engine.store.answers.failures(model, missing_texts).keys()
+        rows.append((model.name, total, len(stored), len(missing_texts), unknown.get(key, 0)))
     return pd.DataFrame(rows, columns=PROMPTS)
 
 

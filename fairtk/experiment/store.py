@@ -144,8 +144,9 @@ class Recording:
     def _recorded(self, value: Any) -> Any:
         if isinstance(value, Generator) and isinstance(value.llm, CONTENT_MODELS):
             llm = self.generator_model(value.llm)
-            value = copy.copy(value)
-            vars(value)["llm"] = llm
+            if llm is not value.llm:
+                value = copy.copy(value)
+                vars(value)["llm"] = llm
             return value
         if isinstance(value, ChatModel):
             if isinstance(value, LedgerModel) and self.retry_failed:

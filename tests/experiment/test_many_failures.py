@@ -49,6 +49,11 @@ def test_refused_prompts_are_requested_once(tmp_path, kind, saved):
             results = fairtk.Experiment(systems(server)[kind], TOPICS, **folder)
         assert results.failures["qid"].tolist() == ["q7"]
         assert len(server.requests) == len(server.counts) == 20
+        if saved and kind == "generator":  # a plan says what would be requested
+            for settings, missing in (({}, 0), ({"retry_failed": True}, 1)):
+                planned = fairtk.plan(systems(server)[kind], TOPICS, **folder, **settings)
+                [row] = planned.prompts.to_dict("records")
+                assert (row["prompts"], row["stored"], row["missing"]) == (20, 19, missing)
 
 
 @pytest.mark.parametrize("kind", ["generator", "per sample"])

@@ -213,6 +213,7 @@ def _echo_results(results: QrResults, form: str) -> None:
         click.echo(
             f"Warning: {len(results.missing)} results are missing (the first: {first['system']} "
             f"for topic {first['qid']}: {first['reason']}); run the same command again to retry "
-            "failed calls, with --retry-unusable also unusable answers",
+            "failed calls, with --retry-unusable also unusable answers, with --retry-failed also "
+            "refused prompts",
             err=True,
         )

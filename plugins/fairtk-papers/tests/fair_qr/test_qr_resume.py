@@ -121,14 +121,20 @@ def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whol
         here = missing[missing["system"] == "fair-qr"]
         assert here["qid"].tolist() == gender.topics["qid"].tolist()[4:]
         assert here["reason"].str.contains("status 400: too odd").all()
+        n_requests = len(server.requests)
+        with pytest.warns(DataWarning):  # refused prompts are not requested again by default
+            study(gender, tmp_path, model(server), index).run()
+        assert len(server.requests) == n_requests
         alive["there"] = False
         with (  # of the first system the four that are left, of the second the one too many
             pytest.warns(DataWarning, match="4 of 8"),
+            Ledger(tmp_path / "experiment.sqlite", retry_failed=True) as ledger,
             pytest.raises(LLMError),
         ):
-            study(gender, tmp_path, model(server), index).run()
+            study(gender, tmp_path, model(server), index, ledger=ledger).run()
         alive["up to"] = 8
-        results = study(gender, tmp_path, model(server), index).run()
+        with Ledger(tmp_path / "experiment.sqlite", retry_failed=True) as ledger:
+            results = study(gender, tmp_path, model(server), index, ledger=ledger).run()
         prompts = [prompt for prompt, *_ in server.requests]
         answered = [p for p in prompts if prompts.count(p) == 1]
         # what was answered was asked for once, and nothing else was ever asked
