@@ -226,7 +226,8 @@ class TestInstalledScript:
         loaded = re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE)
         assert not heavy & {*loaded}
         ours = [ELSEWHERE.get(name, f"fairtk.cli.{name}") for name in ours]
-        shared = [f"fairtk.cli.{name}" for name in ("group", "options", "output", "signature")]
+        shared = ("group", "options", "output", "signature", "source")
+        shared = [f"fairtk.cli.{name}" for name in shared]
         late = [name for name in loaded if name.startswith("fairtk.cli.") or "command" in name]
         late = [name for name in late if name.startswith("fairtk.")]
         assert sorted(late) == sorted([*ours, *shared])

@@ -70,7 +70,7 @@ class Answers(FairTransformer):
 def groups():
     docnos = [f"{qid}-d{j}" for qid in QIDS for j in range(4)]
     frame = pd.DataFrame({"docno": docnos, "group": ["x", "y"] * 10, "weight": 1.0})
-    return Groups.from_frame(frame, name="side")
+    return Groups.from_frame(frame, name="bank")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ CALLS = {
     "notes": lambda r, f: r.notes("sampled"),
     "stage_notes": lambda r, f: r.stage_notes("first"),
     "better": lambda r, f: [r.better(text) for text in (*r.measures, *SPELLINGS)],
-    "info": lambda r, f: r.info("AWRF(groups='side')@2").as_json(),
+    "info": lambda r, f: r.info("AWRF(groups='bank')@2").as_json(),
     "measure": lambda r, f: [r.measure(label) for label in r.measures],
     "compare": lambda r, f: r.compare(margin={"AWRF@2": 0.1}),
     "compare with levels": lambda r, f: r.compare(levels=True),

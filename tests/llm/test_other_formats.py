@@ -83,7 +83,13 @@ def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, version, of
     if version == 5:
         with Ledger(path):
             pass
-        run_sql(path, "PRAGMA user_version = 5", "DROP TABLE failures", "DROP TABLE writers")
+        run_sql(
+            path,
+            "PRAGMA user_version = 5",
+            "DROP TABLE failures",
+            "DROP TABLE writers",
+            "ALTER TABLE cells DROP COLUMN remarks",
+        )
     if offline:
         monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
     before = path.read_bytes()
