@@ -125,7 +125,7 @@ def _digest(value: Any) -> dict[str, Any]:
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models whose answers an experiment stores by their content; others have keys in ledgers."""
 
-_SERVER_MODEL, _LOCAL_MODEL = f"fairtk.Chat{'Backend'}", f"fairtk.Local{'Chat'}"
+_SERVER_MODEL, _LOCAL_MODEL = "fairtk.ChatBackend", "fairtk.LocalChat"
 """Names of classes of earlier versions in the keys of stored results, which must not change."""
 
 

@@ -21,7 +21,7 @@ FAILED = {
 }
 """The outputs of pyterrier_rag for failed calls, and what they mean."""
 
-_FUNCTION = f"Callable{'Backend'}"
+_FUNCTION = "CallableBackend"
 """The kind of model in the keys of stored answers of functions, which must not change."""
 
 _TOGETHER = 512  # prompts per call of a function
