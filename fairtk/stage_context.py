@@ -56,7 +56,7 @@ class StageContext:
 
 _OUTSIDE = StageContext()
 _context: ContextVar[StageContext] = ContextVar("stage_context", default=_OUTSIDE)
-_active: list[StageContext] = []  # of the running experiments of this process
+_active: dict[int, StageContext] = {}  # of the running experiments of this process, by id
 
 
 def current() -> StageContext:
@@ -79,26 +79,27 @@ def recorded(recording: Recording) -> Iterator[None]:
     """Record the calls of models within the block, also those of threads without a context."""
     with changed(recording=recording):
         context = current()
-        _active.append(context)
+        _active[id(context)] = context
         try:
             yield
         finally:
-            _active[:] = [other for other in _active if other is not context]
+            del _active[id(context)]
 
 
 def experiments() -> list[StageContext]:
     """Return the contexts of experiments that a call may belong to.
 
-    These are its own context or, in a thread without one, those of all active experiments.
+    These are its own context or, in a thread that has no context, those of all active experiments.
     """
     own = current()
     if own.recording is not None or own.collector is not None:
         return [own]
-    return list({id(context.recording): context for context in _active}.values())
+    # a task runs within its experiment, with the same recording
+    return list({id(context.recording): context for context in list(_active.values())}.values())
 
 
 def of_call() -> StageContext:
-    """Return the context of a call, in a thread without one that of the only active experiment."""
+    """Return the context of a call; for threads that have none, that of the only experiment."""
     contexts = experiments()
     return contexts[0] if len(contexts) == 1 else current()
 

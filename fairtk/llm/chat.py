@@ -265,7 +265,7 @@ class ChatModel(EqualByContent, ABC):
         return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(chats))]
 
     def recorded(self) -> ChatModel:
-        """Return the model behind the ledger of the running experiment, or itself without one.
+        """Return the model behind the ledger of the running experiment, or itself outside of one.
 
         Free models are not recorded, and local models only on the computer of the ledger.
 
