@@ -1,7 +1,8 @@
 """The context of stages: where their remarks and the answers of their models go.
 
 An experiment runs stages within a context that collects both. Outside of one, a remark is a
-warning, and nobody but the caller of a model gets its answers.
+warning, and nobody but the caller of a model gets its answers. Threads that a stage starts have no
+context; their calls belong to the only active experiment of the process.
 """
 
 from __future__ import annotations
@@ -19,13 +20,27 @@ from fairtk.remarks import KINDS, StageRemark, emit, remarks_of_stages
 
 
 @dataclass(frozen=True)
+class Recording:
+    """How an experiment records the calls of models; workers get a copy.
+
+    Attributes:
+        ledger: the ledger for models that are not behind another one; `None` if there is no store.
+        failed_since: prompts whose calls failed before this time are requested again.
+    """
+
+    ledger: Any = None
+    failed_since: str = ""
+
+
+@dataclass(frozen=True)
 class StageContext:
     """The context of stages.
 
     Attributes:
         remarks: gets the remarks of stages by qid; `None` to warn.
         on_answers: is called with the outcomes of calls as they arrive from a server.
-        must_record: whether calls of paid models without a ledger are refused.
+        recording: how calls are recorded; `None` outside of experiments.
+        generator: a model whose answers are not recorded, because they are stored by its content.
         refuses_ledgers: whether opening the file of a ledger is an error, e.g. on another computer.
         collector: takes the calls that are not in a ledger, instead of the models; see
             `fairtk.llm.ledger.Collector`.
@@ -33,13 +48,15 @@ class StageContext:
 
     remarks: dict[str, list[StageRemark]] | None = None
     on_answers: Callable[[Sequence[Any]], None] | None = None
-    must_record: bool = False
+    recording: Recording | None = None
+    generator: Any = None
     refuses_ledgers: bool = False
     collector: Any = None
 
 
 _OUTSIDE = StageContext()
 _context: ContextVar[StageContext] = ContextVar("stage_context", default=_OUTSIDE)
+_active: dict[int, StageContext] = {}  # of the running experiments of this process, by id
 
 
 def current() -> StageContext:
@@ -55,6 +72,36 @@ def changed(**changes: Any) -> Iterator[None]:
         yield
     finally:
         _context.reset(token)
+
+
+@contextlib.contextmanager
+def recorded(recording: Recording) -> Iterator[None]:
+    """Record the calls of models within the block, also those of threads without a context."""
+    with changed(recording=recording):
+        context = current()
+        _active[id(context)] = context
+        try:
+            yield
+        finally:
+            del _active[id(context)]
+
+
+def experiments() -> list[StageContext]:
+    """Return the contexts of experiments that a call may belong to.
+
+    These are its own context or, in a thread that has no context, those of all active experiments.
+    """
+    own = current()
+    if own.recording is not None or own.collector is not None:
+        return [own]
+    # a task runs within its experiment, with the same recording
+    return list({id(context.recording): context for context in list(_active.values())}.values())
+
+
+def of_call() -> StageContext:
+    """Return the context of a call; for threads that have none, that of the only experiment."""
+    contexts = experiments()
+    return contexts[0] if len(contexts) == 1 else current()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,12 @@
 """Stages that hold a model in every way, importable by workers."""
 
+import asyncio
 import inspect
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from threading import Thread
 from typing import Any, NamedTuple
 
 import pyterrier as pt
@@ -14,10 +19,15 @@ from fairtk.llm.chat import questions
 from fairtk.transformers.base import FairTransformer
 
 
-def asked(llm, label, inp):
+def completed(llm, chats):
+    """Return the outcomes of chats."""
+    return llm.complete(chats)
+
+
+def asked(llm, label, inp, way=completed):
     """Ask about each query, and return the rows with scores by the answers."""
     queries = inp["query"].unique()
-    answers = llm.complete(questions(f"{label}: {query}" for query in queries))
+    answers = way(llm, questions(f"{label}: {query}" for query in queries))
     score = {q: float(a.text) for q, a in zip(queries, answers, strict=True)}
     return inp.assign(score=inp["query"].map(score) - inp["rank"])
 
@@ -103,6 +113,70 @@ def holders(llm):
     deep = Retriever(n=3) >> (2 * (Paid(llm, "deep a") + (Paid(llm, "deep b") ^ Retriever(n=2))))
     pipelines["deep"] = deep, ["deep a", "deep b"]
     return pipelines
+
+
+def of_outcomes(llm, chats):
+    """Return the outcomes by the method that yields them."""
+    return [outcome for _, outcome in sorted(llm.outcomes(iter(chats)))]
+
+
+def of_arrivals(llm, chats):
+    """Return the outcomes by the method that yields lists."""
+    return [outcome for _, outcome in sorted(pair for each in llm.arrivals(chats) for pair in each)]
+
+
+def in_a_thread(llm, chats):
+    """Return the outcomes by a thread."""
+    outcomes = []
+    thread = Thread(target=lambda: outcomes.extend(llm.complete(chats)))
+    thread.start()
+    thread.join()
+    return outcomes
+
+
+def in_a_pool(llm, chats):
+    """Return the outcomes by threads that call the model at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return [outcome for [outcome] in pool.map(lambda chat: llm.complete([chat]), chats)]
+
+
+async def _as_coroutine(llm, chats):
+    return await asyncio.to_thread(llm.complete, chats)
+
+
+def in_a_loop(llm, chats):
+    """Return the outcomes by a loop of this thread."""
+    return asyncio.run(_as_coroutine(llm, chats))
+
+
+def in_a_loop_of_a_thread(llm, chats):
+    """Return the outcomes by a loop of another thread, as in a notebook."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(in_a_loop, llm, chats).result()
+
+
+def in_a_fork(llm, chats):
+    """Return the outcomes by a forked process."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(completed, llm, chats).result()
+
+
+WAYS = (
+    *(completed, of_outcomes, of_arrivals, in_a_thread, in_a_pool, in_a_loop),
+    *(in_a_loop_of_a_thread, in_a_fork),
+)
+"""Ways to call a model."""
+
+
+def _hidden(llm, label, way, inp):
+    return asked(llm, label, inp, way)
+
+
+def hidden(llm, way):
+    """Return a pipeline whose model is in a function, where no walk finds it, and its label."""
+    label = f"hidden {way.__name__}"
+    stage = pt.apply.generic(partial(_hidden, llm, label, way))
+    return Retriever(n=3) >> fairtk.identified(stage, f"{label}, v1"), [label]
 
 
 def others(llm):

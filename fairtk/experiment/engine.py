@@ -31,25 +31,24 @@ from fairtk.datasets.lamp import get_license
 from fairtk.errors import InputError, format_list
 from fairtk.experiment.executors import DaskExecutor, Executor, Session
 from fairtk.experiment.identity import (
-    CONTENT_MODELS,
     Node,
     Tree,
     describe,
     described_model,
     key_of,
+    models_of,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
 from fairtk.experiment.store import (
     Answers,
     ChainResult,
     ModelKey,
-    Recording,
     Store,
     StoredCell,
-    calls_paid_model,
     remarks_of,
 )
 from fairtk.experiment.work import (
+    RECORDING,
     PromptBatch,
     Prompts,
     StageStep,
@@ -64,9 +63,11 @@ from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
-from fairtk.llm import ChatModel, Completion, LedgerModel
-from fairtk.llm.chat import Outcome, on_outcome, questions
+from fairtk.llm import ChatModel, Completion, Ledger, LedgerModel
+from fairtk.llm.chat import Outcome, now, on_outcome, questions
 from fairtk.plugins.streams import on_terminal
+from fairtk.stage_context import Recording
+from fairtk.transformers.generator import CONTENT_MODELS
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
 """The default batches: 16, or more if a batch would have more than 64 queries.
@@ -183,7 +184,6 @@ def generate(
     answers: Answers,
     session: Session,
     threads: int,
-    durable: bool,
     fail_fast: bool,
     retry_failed: bool,
     on_progress: Callable[[int], None],
@@ -208,7 +208,7 @@ def generate(
                 on_progress(len(prompts) - len(todo))
                 if todo:
                     name = prompt_set.model.name
-                    yield PromptBatch(key, todo, threads, durable, fail_fast, name)
+                    yield PromptBatch(key, todo, threads, fail_fast, name)
 
     for batch, (texts, failures, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.model]
@@ -294,6 +294,11 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
             yield add
 
 
+def _is_paid(llm: ChatModel) -> bool:
+    """Return whether calls of a model are paid for, or are behind a ledger."""
+    return isinstance(llm, LedgerModel) or not (llm.free or llm.local)
+
+
 TOPICS = -1
 """The number of the parent node of first stages."""
 
@@ -374,33 +379,37 @@ class Engine:
         due = len(self.topics.qids)
         if all(sum(c.error is None for c in of.values()) == due for of in stored.values()):
             return stored
-        models = self.prepare()
-        on_cluster = isinstance(self.executor, DaskExecutor)
-        recording = Recording(self.store.path, self.retry_failed, local=not on_cluster)
-        stages = {
-            # a generator only builds prompts
-            node.stage.key: runnable if node.stage.generator else recording.with_ledger(runnable)
-            for node in self.tree.nodes
-            for runnable in [node.stage.runnable]
+        outer = stage_context.current().recording  # of an experiment with this one in a stage
+        ledger = Ledger(self.store.path) if self.store.path else outer and outer.ledger
+        recording = Recording(ledger, now() if self.retry_failed else "")
+        with stage_context.recorded(recording):
+            self._compute(recording)
+        return {name: self.cells(node) for name, node in ends.items()}
+
+    def _compute(self, recording: Recording) -> None:
+        """Compute missing results."""
+        self._models = {
+            key: llm if isinstance(llm, CONTENT_MODELS) else llm.recorded()
+            for key, llm in self.prepare().items()
         }
-        self._models = {key: recording.generator_model(llm) for key, llm in models.items()}
+        stages = {node.stage.key: node.stage.runnable for node in self.tree.nodes}
+        callers: dict[str, list[ChatModel]] = {}  # models by the key of the stage that calls them
+        for node in self.tree.nodes:
+            is_generator = node.number in self.prompt_sets  # whose stage only builds prompts
+            key = self.prompt_sets[node.number].model.key if is_generator else node.stage.key
+            callers.setdefault(key, []).extend(models_of(node.stage.runnable))
         # problems of a server should not occur after hours
-        for model in {repr(model): model for model in recording.models}.values():
-            model.check()
-        levels = 1 + max(node.level for node in self.tree.nodes)
+        for llm in {repr(llm): llm for llm in chain.from_iterable(callers.values())}.values():
+            llm.recorded().check()
         options: dict[str, Any] = {}
-        if on_cluster:
-            generators = {n.stage.key for n in self.tree.nodes if n.stage.generator}
-            others = {key: stage for key, stage in stages.items() if key not in generators}
-            paid = {**others, **self._models}
-            options["here"] = [key for key, value in paid.items() if calls_paid_model(value)]
-        everything = {**stages, **self._models}
+        if isinstance(self.executor, DaskExecutor):
+            options["here"] = [key for key, models in callers.items() if any(map(_is_paid, models))]
+        everything = {**stages, **self._models, RECORDING: recording}
         with self.executor.open(everything, self.threads, **options) as session:
-            for level in range(levels):
+            for level in range(1 + max(node.level for node in self.tree.nodes)):
                 if level:
                     self._answer(level, session)
                 self._run_stages(level, session)
-        return {name: self.cells(node) for name, node in ends.items()}
 
     def prepare(self) -> dict[str, ChatModel]:
         """Return the models of all generators by key, and fill `prompt_sets`."""
@@ -571,7 +580,6 @@ class Engine:
                 self.store.answers,
                 session,
                 self.threads,
-                self.durable,
                 self.fail_fast,
                 self.retry_failed,
                 progress,

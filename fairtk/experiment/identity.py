@@ -44,6 +44,7 @@ from fairtk.llm.hugging_face import HuggingFaceChatModel, HuggingFaceModel
 from fairtk.llm.loading import find_folder, model_digest
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
+from fairtk.transformers.generator import CONTENT_MODELS
 
 Adapter = Callable[[Any], dict[str, Any]]
 """A function that returns the settings of an object, which are described recursively."""
@@ -121,9 +122,6 @@ def _digest(value: Any) -> dict[str, Any]:
         raise IdentityError(f"{identity_name(type(value))}.digest() must return a string")
     return {"digest": text}
 
-
-CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
-"""Models whose answers an experiment stores by their content; others have keys in ledgers."""
 
 _SERVER_MODEL, _LOCAL_MODEL = "fairtk.ChatBackend", "fairtk.LocalChat"
 """Names of classes of earlier versions in the keys of stored results, which must not change."""
@@ -697,6 +695,46 @@ class Tree:
         if node.systems or has_generator or node.stage.leaves_notes:
             return True
         return self._durable and (len(node.children) > 1 or not node.stage.cheap)
+
+
+def models_of(stage: Any) -> list[ChatModel]:
+    """Return the models of a stage whose calls go through a ledger.
+
+    They are found in the attributes of transformers (also of PyTerrier's operators), dataclasses
+    and functions as models, in lists, sets and dicts, and in the objects of bound methods. A
+    generator's model of `CONTENT_MODELS` is not returned, only the models that it uses.
+    """
+    models: list[ChatModel] = []
+    visited: dict[int, Any] = {}  # by id; the value itself keeps its id
+    waiting = [stage]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in visited:
+            continue
+        visited[id(value)] = value
+        if isinstance(value, ChatModel):
+            models.append(value)
+        waiting += _parts(value)
+    return models
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the values in a value that may be or have models."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    if isinstance(value, types.MethodType):
+        return [value.__self__]
+    if isinstance(value, Generator) and isinstance(value.llm, CONTENT_MODELS):
+        others = [part for name, part in vars(value).items() if name != "llm"]
+        return others + _parts(value.llm)
+    parts: list[Any] = []
+    if isinstance(value, pt.Transformer | FunctionModel):
+        parts += getattr(value, "__dict__", {}).values()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts += [getattr(value, f.name, None) for f in dataclasses.fields(value)]
+    return parts
 
 
 def stages_of(pipeline: Any) -> Iterator[Any]:

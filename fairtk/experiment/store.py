@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import json
 import sqlite3
-import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
-import pyterrier as pt
 
 from fairtk import checks
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.identity import CONTENT_MODELS, Description
+from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
-from fairtk.llm import ChatModel, Failure, FunctionModel, Ledger, LedgerModel
+from fairtk.llm import Failure
 from fairtk.llm.chat import as_json, call_keys, now, questions
 from fairtk.llm.store import AnswerStore, Database, failure_row
 from fairtk.remarks import Remark, StageRemark, remarks_of_stages
-from fairtk.transformers import Generator
 
 
 @dataclass(frozen=True)
@@ -93,106 +87,6 @@ class Answers:
             self._store.put_failures(
                 [failure_row(keys[p], model.name, chats[p], final[p]) for p in final]
             )
-
-
-class Recording:
-    """Puts models behind the ledger of the store; workers write to the same file.
-
-    Models that the user has put behind a ledger, and free models (rules), are unchanged. Without a
-    store, nothing is recorded.
-
-    Args:
-        path: the file of the store; `None` without a store.
-        retry_failed: whether to request prompts again whose calls failed, also those of models
-            behind other ledgers; see `fairtk.llm.Ledger`.
-        local: whether answers of local models are recorded; not on other computers.
-
-    Attributes:
-        models: all models.
-    """
-
-    def __init__(self, path: Path | None, retry_failed: bool = False, local: bool = True) -> None:
-        self.path = path
-        self.retry_failed = retry_failed
-        self.local = local
-        self.models: list[ChatModel] = []
-        self._results: dict[int, tuple[Any, Any]] = {}  # by id; the value itself keeps its id
-
-    @cached_property
-    def _ledger(self) -> Ledger:
-        assert self.path is not None
-        return Ledger(self.path, retry_failed=self.retry_failed)
-
-    def with_ledger(self, value: Any) -> Any:
-        """Return a stage or model with all models behind the ledger, copied if it changes.
-
-        Models are found in the attributes of transformers (also of PyTerrier's operators), in
-        lists, dicts and dataclasses, and in bound methods of these. Workers refuse the calls of
-        other models.
-        """
-        if id(value) not in self._results:
-            self._results[id(value)] = value, value  # for an object that refers to itself
-            self._results[id(value)] = value, self._recorded(value)
-        return self._results[id(value)][1]
-
-    def generator_model(self, llm: ChatModel) -> Any:
-        """Return a generator's model; answers of local models and functions are not recorded."""
-        if isinstance(llm, FunctionModel):
-            return self._copied(llm)  # its function may be a method of an object with models
-        return llm if isinstance(llm, CONTENT_MODELS) else self.with_ledger(llm)
-
-    def _recorded(self, value: Any) -> Any:
-        if isinstance(value, Generator) and isinstance(value.llm, CONTENT_MODELS):
-            llm = self.generator_model(value.llm)
-            if llm is not value.llm:
-                value = copy.copy(value)
-                vars(value)["llm"] = llm
-            return value
-        if isinstance(value, ChatModel):
-            if isinstance(value, LedgerModel) and self.retry_failed:
-                value = value.ledger.retrying_failures().wrap(value)
-            is_free = value.free or (value.local and not self.local)
-            is_unchanged = self.path is None or is_free or isinstance(value, LedgerModel)
-            self.models.append(value if is_unchanged else self._ledger.wrap(value))
-            return self.models[-1]
-        if isinstance(value, list | tuple):
-            parts = self._changes(dict(enumerate(value)))
-            items = [parts.get(index, item) for index, item in enumerate(value)]
-            make = getattr(type(value), "_make", type(value))  # of a named tuple
-            return make(items) if parts else value
-        if isinstance(value, dict):
-            if changes := self._changes(value):
-                value = copy.copy(value)
-                value.update(changes)
-            return value
-        if isinstance(value, types.MethodType):
-            owner = self.with_ledger(value.__self__)
-            return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
-        is_dataclass = dataclasses.is_dataclass(value) and not isinstance(value, type)
-        return self._copied(value) if isinstance(value, pt.Transformer) or is_dataclass else value
-
-    def _copied(self, value: Any) -> Any:
-        """Return an object with all models in its attributes behind the ledger."""
-        changes = self._changes(getattr(value, "__dict__", {}))
-        if changes:
-            value = copy.copy(value)
-            vars(value).update(changes)
-        return value
-
-    def _changes(self, parts: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return the parts that change, behind the ledger."""
-        recorded = {key: self.with_ledger(part) for key, part in parts.items()}
-        return {key: part for key, part in recorded.items() if part is not parts[key]}
-
-
-def calls_paid_model(value: Any) -> bool:
-    """Return whether a stage or a model has a paid model, or one behind a ledger."""
-    recording = Recording(None)
-    recording.with_ledger(value)
-    return any(
-        isinstance(llm, LedgerModel) or not (llm.free or isinstance(llm, CONTENT_MODELS))
-        for llm in recording.models
-    )
 
 
 FILE = "experiment.sqlite"

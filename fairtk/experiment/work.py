@@ -40,8 +40,11 @@ from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
 from fairtk.frames.schema import check_samples
 from fairtk.interpreters import cores
 from fairtk.llm import Chat, ChatModel, DeferredError, Failure, LLMError, OfflineError
-from fairtk.llm.chat import Outcome, questions, read_answer, recorded_calls
+from fairtk.llm.chat import Outcome, questions, read_answer
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
+
+RECORDING = "recording"
+"""The key of the `stage_context.Recording` of the experiment among its stages."""
 
 Remarks = Mapping[str, Sequence[StageRemark]]
 """The remarks of the stages of a chain by query."""
@@ -80,12 +83,12 @@ class StageTask:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The keys of the stages."""
-        return tuple(dict.fromkeys(step.stage for step in self.steps))
+        """The keys of the stages, and that of the recording."""
+        return (RECORDING, *dict.fromkeys(step.stage for step in self.steps))
 
     def who(self, key: str) -> str:
         """Return a stage and its systems, in words."""
-        return next(step.who for step in self.steps if step.stage == key)
+        return next((step.who for step in self.steps if step.stage == key), "the ledger")
 
 
 @dataclass(frozen=True)
@@ -119,14 +122,13 @@ class PromptBatch:
     model: str  # the key
     prompts: tuple[str, ...]
     threads: int
-    durable: bool  # whether answers are stored in a file
     fail_fast: bool
     name: str  # the name of the model, for messages
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The key of the model."""
-        return (self.model,)
+        """The key of the model, and that of the recording."""
+        return RECORDING, self.model
 
     def who(self, _: str) -> str:
         """Return the model, in words."""
@@ -181,16 +183,17 @@ FATAL = (
 
 
 def run_batch(
-    models: Mapping[str, ChatModel], batch: PromptBatch
+    models: Mapping[str, Any], batch: PromptBatch
 ) -> tuple[dict[str, str], dict[str, Failure], tuple[str, ...]]:
     """Return the answers and the failures of a batch of prompts, and the deferred prompts."""
-    llm = models[batch.model]
+    llm: ChatModel = models[batch.model]
     answers: dict[str, str] = {}
     failures: dict[str, Failure] = {}
     with (
         limited_threads(batch.threads, llm),
         _naming_exits(batch.who(batch.model)),
-        recorded_calls(batch.durable),
+        stage_context.recorded(models[RECORDING]),
+        stage_context.changed(generator=llm),
     ):
         try:
             outcomes = _outcomes(llm, questions(batch.prompts), batch.fail_fast)
@@ -230,7 +233,7 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
         errors={node: dict(errors) for node, errors in task.errors.items()},
         remarks={node: dict(remarks) for node, remarks in task.remarks.items()},
     )
-    with limited_threads(task.threads), recorded_calls(task.durable):
+    with limited_threads(task.threads), stage_context.recorded(stages[RECORDING]):
         for step in task.steps:
             failed = outcome.errors.get(step.parent, {})
             errors = {qid: failed[qid] for qid in step.qids if qid in failed}

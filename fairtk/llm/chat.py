@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import operator
@@ -174,9 +175,15 @@ _PROMPTS = 32  # chats per batch
 _ROUNDS = 4  # rounds of concurrent calls per batch
 
 
-def recorded_calls(required: bool) -> AbstractContextManager[None]:
-    """Refuse calls of paid models within the block, or allow them again within a ledger's call."""
-    return stage_context.changed(must_record=required)
+def _through_ledger(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a model that calls it behind the ledger of the running experiment."""
+
+    @functools.wraps(method)
+    def call(self: ChatModel, chats: Iterable[Chat]) -> Any:
+        model = self.recorded()
+        return method(self, chats) if model is self else getattr(model, name)(chats)
+
+    return call
 
 
 class ChatModel(EqualByContent, ABC):
@@ -199,6 +206,12 @@ class ChatModel(EqualByContent, ABC):
     free: ClassVar[bool] = False
     local: ClassVar[bool] = False
     reads_facts: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("outcomes", "arrivals"):  # all calls enter here
+            if name in vars(cls):
+                setattr(cls, name, _through_ledger(name, vars(cls)[name]))
 
     @property
     @abstractmethod
@@ -247,24 +260,34 @@ class ChatModel(EqualByContent, ABC):
         Raises:
             LLMError: no call would succeed.
         """
-        self.refuse_unrecorded()
         chats = list(chats)
         outcomes = dict(self.outcomes(chats))
         return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(chats))]
 
-    def refuse_unrecorded(self) -> None:
-        """Raise an error if an experiment with a store would lose the answers of this model.
+    def recorded(self) -> ChatModel:
+        """Return the model behind the ledger of the running experiment, or itself outside of one.
+
+        Free models are not recorded, and local models only on the computer of the ledger.
 
         Raises:
-            LLMError: the experiment did not find the model in its stages.
+            LLMError: the call of a thread may belong to one of several experiments.
         """
-        is_paid = not self.free and not self.local
-        if is_paid and stage_context.current().must_record:
+        contexts = stage_context.experiments()
+        ledgers = [one.recording.ledger for one in contexts if one.recording]
+        if self.free or stage_context.current().generator is self or not any(ledgers):
+            return self
+        if len(contexts) > 1:
             raise LLMError(
-                f"the answers of {self.name!r} would not be recorded, because save_dir records "
-                "only models in the attributes of transformers, in lists, dicts and dataclasses; "
-                'use Ledger("answers.sqlite").wrap(model) instead of the model'
+                f"{self.name!r} is called by a thread while {len(contexts)} experiments run in "
+                "this process, so the ledger for its answers is unknown; use "
+                'Ledger("answers.sqlite").wrap(model) instead of the model, or run the thread in '
+                "the context of its stage (contextvars.copy_context().run)"
             )
+        [context], [ledger] = contexts, ledgers
+        if self.local and context.refuses_ledgers:
+            return self
+        behind: ChatModel = ledger.wrap(self)
+        return behind
 
     def check(self) -> None:  # noqa: B027
         """Raise an error if calls would fail, as far as a free check can tell.
@@ -280,8 +303,11 @@ class ChatModel(EqualByContent, ABC):
         """The tokenizer that counts a prompt's tokens, `None` if prompts are never truncated."""
         return None
 
-    def reject(self, chat: Chat) -> None:  # noqa: B027
+    def reject(self, chat: Chat) -> None:
         """Mark an answer as unusable. A ledger records it."""
+        model = self.recorded()
+        if model is not self:
+            model.reject(chat)
 
     def at_temperature(self, temperature: float) -> ChatModel:
         """Return the model at another temperature, or itself if it does not sample."""

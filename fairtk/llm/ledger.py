@@ -36,11 +36,11 @@ from fairtk.llm.chat import (
     Outcome,
     call_keys,
     now,
-    recorded_calls,
 )
 from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.functions import as_chat_model
 from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
+from fairtk.stage_context import Recording
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
@@ -140,14 +140,10 @@ class Ledger:
 
     def failures(self, keys: Iterable[str]) -> dict[str, Failure]:
         """Return the stored failures by key, except those to request again."""
-        reasons = self.store.failures(keys, self.failed_since)
+        recording = stage_context.of_call().recording
+        since = max(self.failed_since, recording.failed_since if recording else "")
+        reasons = self.store.failures(keys, since)
         return {key: Failure(reason, can_pass=False) for key, reason in reasons.items()}
-
-    def retrying_failures(self) -> Ledger:
-        """Return the ledger with the same budget that requests failed prompts once more."""
-        other = object.__new__(Ledger)
-        vars(other).update(vars(self), retry_failed=True, failed_since=now())
-        return other
 
     def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
         """Claim calls by key, and return the claims up to the first refused one."""
@@ -207,9 +203,9 @@ class Ledger:
         # another process opens the file on first use
         if name not in ("store", "claims") or "path" not in vars(self):
             raise AttributeError(f"Ledger has no attribute {name!r}")
-        if stage_context.current().refuses_ledgers:
+        if stage_context.of_call().refuses_ledgers:
             raise LLMError(
-                f"a model behind the ledger {self.path} is called by a worker of a cluster, where "
+                f"a model with the ledger {self.path} is called by a worker of a cluster, where "
                 "answers cannot be recorded: hold the model in an attribute of a transformer (or a "
                 "list, dict or dataclass there), so that the calling process calls it"
             )
@@ -293,12 +289,13 @@ class LedgerModel(ChatModel):
     def __repr__(self) -> str:
         return f"LedgerModel({self.llm!r}, {self.ledger!r})"
 
-    def refuse_unrecorded(self) -> None:
-        """Do nothing: all answers are recorded."""
+    def recorded(self) -> LedgerModel:
+        """Return the model itself: all answers are recorded."""
+        return self
 
     def check(self) -> None:
         """Raise an error if the model cannot be called and has no stored answers."""
-        if stage_context.current().collector is not None and self.writable:
+        if stage_context.of_call().collector is not None and self.writable:
             return
         if not self.ledger.offline and not self.ledger.store.has(self.name):
             self.llm.check()
@@ -427,7 +424,7 @@ class LedgerModel(ChatModel):
 
     def _defer_or_refuse(self, calls: Mapping[str, Chat]) -> None:
         """Raise an error if these calls belong to a batch folder, or the ledger is offline."""
-        collector = stage_context.current().collector
+        collector = stage_context.of_call().collector
         if collector is not None and self.writable:
             collector.take(self, calls)
             raise DeferredError(f"{len(calls)} prompts to {self.name!r} have no answer yet")
@@ -465,7 +462,8 @@ class LedgerModel(ChatModel):
         arrivals = self._arrivals(claimed())
         try:
             while True:
-                with recorded_calls(False):  # of this model, also by other models that it calls
+                # this model and other models that it calls are not recorded once more
+                with stage_context.changed(recording=Recording()):
                     numbered = next(arrivals, None)
                 if numbered is None:
                     break

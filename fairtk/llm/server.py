@@ -308,7 +308,6 @@ class OpenAICompatible(ChatModel):
 
     def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
         """Yield lists of outcomes: those that arrived since the last list."""
-        self.refuse_unrecorded()
         clients, loop, stop = self._clients(self.concurrency), call_loop(), asyncio.Event()
         remaining: Iterator[tuple[int, Chat]] = enumerate(chats)
         running: dict[Future[Outcome], int] = {}

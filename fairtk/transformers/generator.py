@@ -44,13 +44,17 @@ from fairtk.llm import (
     as_chat_model,
 )
 from fairtk.llm.chat import questions, read_answer
+from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
-from fairtk.stage_context import remark
+from fairtk.stage_context import changed, remark
 from fairtk.transformers.base import FairTransformer
+
+CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
+"""Models of generators that are identified by their content; others have keys in ledgers."""
 
 
 def remark_on_long_questions(
@@ -290,9 +294,12 @@ class Generator(FairTransformer):
         """Return one answer per prompt. Each distinct prompt is sent once."""
         answers = dict(self._answers)
         unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in answers]
+        # two functions may have the same key in a ledger
+        unrecorded = self.llm if isinstance(self.llm, CONTENT_MODELS) else None
         try:
-            for index, outcome in self.llm.outcomes(questions(unanswered)):
-                answers[unanswered[index]] = read_answer(outcome)
+            with changed(generator=unrecorded):
+                for index, outcome in self.llm.outcomes(questions(unanswered)):
+                    answers[unanswered[index]] = read_answer(outcome)
         finally:  # for the next attempt
             self._answers = {
                 p: a for p, a in answers.items() if isinstance(a, str) or not a.can_pass

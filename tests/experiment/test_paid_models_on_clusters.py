@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from chat_server import KEY, serving
 from experiment_stages import Retriever, world
-from paid_stages import Paid, asked
+from paid_stages import Paid, asked, completed, hidden, in_a_pool
 
 import fairtk
 from fairtk import Generator, QueryRefiner
@@ -71,6 +71,19 @@ def test_this_process_calls_paid_models_and_records_their_answers(
     fairtk.Experiment(systems(llm), TOPICS, **run)
     assert len(server.requests) == 2 * len(calls)
     # workers have written nothing
+    assert [*cluster.folder.rglob("*.sqlite")] == []
+
+
+@pytest.mark.parametrize("way", [completed, in_a_pool])
+def test_a_model_that_the_walk_does_not_find_is_refused_before_its_first_call(
+    cluster, server, tmp_path, monkeypatch, way
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    pipeline, _ = hidden(OpenAICompatible("m", base_url=server.url, timeout=600), way)
+    run = {"executor": "dask", "scheduler": cluster.address, "save_dir": tmp_path / "store"}
+    with pytest.raises(LLMError, match=FILE):
+        fairtk.Experiment({"a": pipeline}, TOPICS, **run)
+    assert server.requests == []
     assert [*cluster.folder.rglob("*.sqlite")] == []
 
 

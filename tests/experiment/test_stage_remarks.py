@@ -16,7 +16,8 @@ from fairtk.llm.store import FORMAT, Database
 from fairtk.remarks import KINDS, NOT_REFINED
 from fairtk.transformers import FairTransformer, remark
 
-STAGE_KINDS = [kind for kind, of in KINDS.items() if "{stage}" in of.template]
+# those of plugins are tested there
+STAGE_KINDS = [k for k, of in KINDS.items() if "{stage}" in of.template and ":" not in k]
 
 
 def systems(folder):
