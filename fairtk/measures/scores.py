@@ -33,11 +33,16 @@ class Scores:
         reasons: Iterable[tuple[str, BoolArray]],
         counts: Mapping[str, IntArray] | None = None,
     ) -> Scores:
-        """Return scores with NaN for the queries that are undefined for a reason."""
+        """Return scores with NaN for the queries that are undefined for a reason.
+
+        A mask of another shape is kept as it is, for the error that names the measure.
+        """
         undefined: dict[str, BoolArray] = {}
+        masked = np.zeros(np.shape(values), dtype=bool)
         for reason, mask in reasons:
-            undefined[reason] = undefined[reason] | mask if reason in undefined else mask
-        masked = np.logical_or.reduce([*undefined.values(), np.zeros(len(values), dtype=bool)])
+            fits = np.shape(mask) == masked.shape
+            undefined[reason] = undefined[reason] | mask if fits and reason in undefined else mask
+            masked |= mask if fits else False
         return cls(np.where(masked, np.nan, values), undefined, counts or {})
 
     @property
