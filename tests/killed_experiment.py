@@ -34,5 +34,5 @@ results = fairtk.Experiment(
 )
 results.save(f"{folder}/results")
 remarks = pd.DataFrame(map(asdict, results.remarks))
-assert set(remarks["stage"]) == {"", "FairSampler"}
+assert set(remarks["stage"]) == {"FairSampler"}
 remarks.to_csv(f"{folder}/results/remarks.csv", index=False)
