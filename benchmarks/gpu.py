@@ -89,8 +89,8 @@ def answers(kind: str, model: str, on: str, texts: list[str]) -> dict[str, Any]:
     model = build_model(spec, {**settings, **where, "max_new_tokens": NEW_TOKENS})
     model.complete(questions(texts[:WARM_UP]))
     started = time.perf_counter()
-    found = [outcome.text for outcome in model.complete(questions(texts))]
-    return {"seconds": time.perf_counter() - started, "answers": found}
+    texts_answered = [outcome.text for outcome in model.complete(questions(texts))]
+    return {"seconds": time.perf_counter() - started, "answers": texts_answered}
 
 
 def measured(kind: str, model: str, on: str, limit: int) -> dict[str, Any] | str:

@@ -41,21 +41,21 @@ def values(measures, samples, labels):
     )
     rows = [(name, doc, label) for name in [*names, MISSING] for doc, label in labels.items()]
     qrels = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
-    found = {m: {} for m in measures}
+    results = {m: {} for m in measures}
     for metric in iter_calc(measures, qrels, run):
-        found[metric.measure][metric.query_id] = metric.value
-    return {m: (v.pop(MISSING), np.array(list(v.values()))) for m, v in found.items()}
+        results[metric.measure][metric.query_id] = metric.value
+    return {m: (v.pop(MISSING), np.array(list(v.values()))) for m, v in results.items()}
 
 
-def check(measure, missing, found, low=-np.inf, high=np.inf):
-    found = found[~np.isnan(found)]
-    if not len(found):
+def check(measure, missing, results, low=-np.inf, high=np.inf):
+    results = results[~np.isnan(results)]
+    if not len(results):
         return
-    assert found.min() >= low - 1e-9, measure
-    assert found.max() <= high + 1e-9, measure
+    assert results.min() >= low - 1e-9, measure
+    assert results.max() <= high + 1e-9, measure
     if not np.isnan(missing):
-        worse = found - missing if measure.better == "higher" else missing - found
-        assert worse.min() >= -1e-9, (measure, missing, found)
+        worse = results - missing if measure.better == "higher" else missing - results
+        assert worse.min() >= -1e-9, (measure, missing, results)
 
 
 labels_of_three = st.lists(st.integers(-1, 2), min_size=3, max_size=3).filter(lambda g: max(g) > 0)
@@ -68,5 +68,5 @@ def two_groups(weight=1.0):
 
 
 def only(measure, rankings, labels):
-    [(missing, found)] = values([measure], rankings, labels).values()
-    return missing, found[0]
+    [(missing, results)] = values([measure], rankings, labels).values()
+    return missing, results[0]

@@ -31,8 +31,8 @@ class Shorter(FairTransformer):
     def transform(self, inp):
         out = inp[(inp["rank"] < 4) | ~inp["qid"].str[-2:].isin(ODD)].reset_index(drop=True)
         qids = inp["qid"].unique()
-        lost = inp["qid"].value_counts()[qids] - out["qid"].value_counts()[qids]
-        remark(OWN, "Shorter", lost, qids, [[f"of {qid}"] for qid in qids])
+        n_lost = inp["qid"].value_counts()[qids] - out["qid"].value_counts()[qids]
+        remark(OWN, "Shorter", n_lost, qids, [[f"of {qid}"] for qid in qids])
         return out
 
 

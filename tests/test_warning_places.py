@@ -36,7 +36,7 @@ PLACES = {
 
 def places():
     """Return the functions of fairtk and its plugins, without those for tests, that use a name."""
-    found = set()
+    functions = set()
     for path in sources("fairtk", "plugins"):
         where = path.relative_to(ROOT)
         if "testing" in {*where.parts, where.stem}:
@@ -46,11 +46,11 @@ def places():
             node, inside = waiting.pop()
             name = getattr(node, "attr", None) or getattr(node, "id", None)
             if name in NAMES:
-                found.add(f"{where.as_posix()}::{inside or 'module'}")
+                functions.add(f"{where.as_posix()}::{inside or 'module'}")
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 inside = f"{inside}.{node.name}".lstrip(".")
             waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
-    return found
+    return functions
 
 
 def test_no_place_is_added():

@@ -123,9 +123,9 @@ def kinds(source, tmp_path, monkeypatch):
     (tmp_path / "a_module.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     parameters, _ = signature("a_module:work")
-    found = {name: option_type(p) for name, p in parameters.items()}
+    types = {name: option_type(p) for name, p in parameters.items()}
     return {
-        name: (getattr(kind, "choices", kind), several) for name, (kind, several) in found.items()
+        name: (getattr(kind, "choices", kind), several) for name, (kind, several) in types.items()
     }
 
 

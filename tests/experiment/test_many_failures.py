@@ -69,10 +69,10 @@ def test_a_server_that_is_down_ends_the_run_after_five_failed_calls(tmp_path, ki
 
 
 def test_a_function_that_raises_costs_the_queries_of_its_prompts():
-    asked = []
+    sizes = []
 
     def model(prompts):
-        asked.append(len(prompts))
+        sizes.append(len(prompts))
         if any("words of q3 " in prompt for prompt in prompts):
             raise RuntimeError("no answer")
         return [prompt[-9:] for prompt in prompts]
@@ -81,7 +81,7 @@ def test_a_function_that_raises_costs_the_queries_of_its_prompts():
     with pytest.warns(DataWarning, match="1 of 20"):
         results = fairtk.Experiment(system, TOPICS)
     assert results.failures["qid"].tolist() == ["q3"]
-    assert asked == [20, *[1] * 20]
+    assert sizes == [20, *[1] * 20]
     assert isinstance(results.rankings("a"), pd.DataFrame)
 
 

@@ -40,7 +40,7 @@ def systems(llm):
 def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, executor):
     with serving(lambda prompt, count: f" an answer of {len(prompt)} ") as server:
         run = {"executor": executor, "batch_size": 2}
-        found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
+        results = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
         prompts = [prompt for prompt, *_ in server.requests]
         assert len(prompts) == len(set(prompts)) > 5
         again = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
@@ -52,9 +52,9 @@ def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, ex
                 Retriever().transform(TOPICS)
             )
         assert len(server.requests) == len(prompts)
-    for name in found.systems:
-        assert found.answers(name).equals(again.answers(name))
-        assert found.answers(name)["qanswer"].str.startswith("an answer of").all()
+    for name in results.systems:
+        assert results.answers(name).equals(again.answers(name))
+        assert results.answers(name)["qanswer"].str.startswith("an answer of").all()
 
 
 def test_a_generator_that_is_a_function_is_stored_under_its_users_name(tmp_path):
@@ -99,9 +99,9 @@ def test_a_refused_prompt_costs_its_query_and_is_asked_again_only_on_request(
         run = {"save_dir": tmp_path / "store", "executor": executor, "batch_size": 2}
         for _ in range(2):
             with pytest.warns(DataWarning, match="2 of 10"):
-                found = fairtk.Experiment(systems(llm), TOPICS, **run)
-            assert set(found.failures["qid"]) == {"q3"}
-            assert found.answers("fixed")["qid"].nunique() == 4
+                results = fairtk.Experiment(systems(llm), TOPICS, **run)
+            assert set(results.failures["qid"]) == {"q3"}
+            assert results.answers("fixed")["qid"].nunique() == 4
         assert set(server.counts.values()) == {1}
         before = len(server.requests)
         with pytest.warns(DataWarning, match="2 of 10"):
@@ -110,9 +110,9 @@ def test_a_refused_prompt_costs_its_query_and_is_asked_again_only_on_request(
         assert n_retried > 0 and set(server.counts.values()) == {1, 2}
         broken.clear()
         before = len(server.requests)
-        found = fairtk.Experiment(systems(llm), TOPICS, **run, retry_failed=True)
+        results = fairtk.Experiment(systems(llm), TOPICS, **run, retry_failed=True)
         assert len(server.requests) == before + n_retried
-        assert found.failures.empty
+        assert results.failures.empty
         new = [prompt for prompt, *_ in server.requests[before:]]
         assert all("words of q3 " in prompt for prompt in new)
 
@@ -143,9 +143,9 @@ def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path, statu
         llm = OpenAICompatible("m", base_url=server.url, timeout=600, retries=0)
         system = {"a": QueryRefiner(llm, group="x") >> Retriever()}
         with pytest.warns(DataWarning):
-            found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
-        assert found.failures["qid"].tolist() == broken
-        assert found.failures["error"].str.contains(f"status {status}").all()
+            results = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+        assert results.failures["qid"].tolist() == broken
+        assert results.failures["error"].str.contains(f"status {status}").all()
         assert fairtk.experiment.stored_results(tmp_path)[
             ["queries", "failed"]
         ].values.tolist() == [
@@ -156,11 +156,11 @@ def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path, statu
         before = len(server.requests)
         if status == 400:  # it cannot pass
             with pytest.warns(DataWarning):
-                found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
-            assert len(server.requests) == before and len(found.failures) == 2
-        found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path, retry_failed=status == 400)
+                results = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+            assert len(server.requests) == before and len(results.failures) == 2
+        results = fairtk.Experiment(system, TOPICS, save_dir=tmp_path, retry_failed=status == 400)
         assert len(server.requests) == before + 2
-        assert found.failures.empty and found.rankings("a")["qid"].nunique() == 5
+        assert results.failures.empty and results.rankings("a")["qid"].nunique() == 5
 
 
 def test_models_within_other_stages_are_paid_for_once_too(tmp_path):

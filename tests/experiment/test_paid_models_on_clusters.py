@@ -43,7 +43,7 @@ def server(monkeypatch, tmp_path):
 
 
 def systems(llm):
-    """Return a generator, a stage and a refiner with a model, and a system without one."""
+    """Return a generator, a stage and a refiner with a model, and a system without a model."""
     return {
         "generator": Retriever() % 2 >> Generator(llm, prompt="rag", cutoff=2),
         "stage": Retriever(n=3) >> Paid(llm, "stage"),

@@ -1,4 +1,4 @@
-"""Failures that can pass and failures that cannot: what is asked again, and what ends the work."""
+"""Failures that can pass and failures that cannot: what is requested again, what ends the work."""
 
 from __future__ import annotations
 

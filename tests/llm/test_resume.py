@@ -58,9 +58,9 @@ class Watched:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ledger(folders, kind, tmp_path):
-    whole = Watched(folders, kind)
-    expected = answers_of(whole.llm, prompts())
-    assert len(whole.batches) > 5
+    uninterrupted = Watched(folders, kind)
+    expected = answers_of(uninterrupted.llm, prompts())
+    assert len(uninterrupted.batches) > 5
     for seed in range(5):
         rng, parts = random.Random(seed), Watched(folders, kind)
         path, is_complete = tmp_path / f"{seed}.sqlite", False
@@ -69,12 +69,14 @@ def test_a_ledger(folders, kind, tmp_path):
             texts = rng.sample(prompts(), 40)  # in any order
             with Ledger(path) as ledger:
                 try:
-                    found = dict(zip(texts, answers_of(ledger.wrap(parts.llm), texts), strict=True))
+                    answers = dict(
+                        zip(texts, answers_of(ledger.wrap(parts.llm), texts), strict=True)
+                    )
                     is_complete = True
                 except KilledError:
                     continue
-        assert [found[prompt] for prompt in prompts()] == expected
-        assert parts.batches == whole.batches  # none is repeated, or made of other prompts
+        assert [answers[prompt] for prompt in prompts()] == expected
+        assert parts.batches == uninterrupted.batches  # none is repeated, or made of other prompts
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,9 +94,9 @@ def test_an_experiment(folders, kind, tmp_path):
             threads=1,
         )
 
-    whole = Watched(folders, kind)
-    expected = run(whole, tmp_path / "whole").answers("a")
-    assert len(whole.batches) > 5
+    uninterrupted = Watched(folders, kind)
+    expected = run(uninterrupted, tmp_path / "whole").answers("a")
+    assert len(uninterrupted.batches) > 5
     for seed in range(5):
         rng, parts, results = random.Random(seed), Watched(folders, kind), None
         while results is None:
@@ -104,7 +106,7 @@ def test_an_experiment(folders, kind, tmp_path):
             except KilledError:
                 continue
         assert results.answers("a").equals(expected)
-        assert parts.batches == whole.batches
+        assert parts.batches == uninterrupted.batches
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -117,5 +117,5 @@ def test_expeval_of_groups(case):
             continue
         assert got[raw] == pytest.approx(case["group"]["raw"][key], abs=1e-9, rel=1e-9)
         if not (key == "EE-D" and case["group_normalised_EE-D_degenerate"]):
-            wanted = case["group"]["normalised"][key]
-            assert got[normalized] == pytest.approx(wanted, abs=1e-9, rel=1e-9)
+            expected = case["group"]["normalised"][key]
+            assert got[normalized] == pytest.approx(expected, abs=1e-9, rel=1e-9)
