@@ -94,8 +94,13 @@ def experiments() -> list[StageContext]:
     own = current()
     if own.recording is not None or own.collector is not None:
         return [own]
-    # a task runs within its experiment, with the same recording
-    return list({id(context.recording): context for context in list(_active.values())}.values())
+    # a task, or an experiment inside a stage, has the ledger of the experiment around it
+    by_ledger = {
+        id(context.recording.ledger): context
+        for context in list(_active.values())
+        if context.recording is not None
+    }
+    return list(by_ledger.values())
 
 
 def of_call() -> StageContext:

@@ -53,6 +53,8 @@ def signature(target: str) -> tuple[dict[str, Parameter], str]:
     function = node
     if isinstance(node, ast.ClassDef):
         inside = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+        if method and method not in inside:
+            raise AttributeError(f"class {name!r} of module {module!r} has no {method!r}")
         function = inside.get(method or "__init__", node)
         node = function if method else node
     if isinstance(function, ast.ClassDef):  # a dataclass

@@ -211,7 +211,7 @@ def _picklable(warning: WorkerWarning) -> WorkerWarning:
     """Return the warning, in the class `UserWarning` if its class cannot be pickled."""
     try:
         pickle.dumps(warning)
-    except Exception:
+    except Exception:  # the code of a class that cannot be pickled raises anything
         return warning._replace(category=UserWarning)
     return warning
 

@@ -39,7 +39,15 @@ from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
 from fairtk.frames.schema import check_samples
 from fairtk.interpreters import cores
-from fairtk.llm import Chat, ChatModel, DeferredError, Failure, LLMError, OfflineError
+from fairtk.llm import (
+    Chat,
+    ChatModel,
+    DeferredError,
+    Failure,
+    LedgerModel,
+    LLMError,
+    OfflineError,
+)
 from fairtk.llm.chat import Outcome, questions, read_answer
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
 
@@ -148,7 +156,8 @@ def allowed_threads() -> int:
 @contextlib.contextmanager
 def limited_threads(number: int, llm: ChatModel | None = None) -> Iterator[None]:
     """Limit the threads of torch, which is imported if the model needs it."""
-    if llm is not None and llm.local:
+    model = llm.llm if isinstance(llm, LedgerModel) else llm
+    if model is not None and model.local:
         with contextlib.suppress(ImportError):  # the model raises a better error
             import torch  # noqa: F401
     torch_module: Any = sys.modules.get("torch")

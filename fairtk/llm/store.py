@@ -536,11 +536,14 @@ class AnswerStore:
     def insert(self, connection: sqlite3.Connection, rows: Sequence[Row], since: str = "") -> int:
         """Insert rows whose keys have no answer, and return their number.
 
-        Unusable answers created before `since` are replaced.
+        Unusable answers created before `since` are replaced. A failure of an answered call is gone.
         """
         before = connection.total_changes
         connection.executemany(f"{_INSERT}?", [(*row, since) for row in rows])
-        return connection.total_changes - before
+        n_inserted = connection.total_changes - before
+        answered = [(row.key,) for row in rows]
+        connection.executemany("DELETE FROM failures WHERE key = ?", answered)
+        return n_inserted
 
     def reject(self, key: str) -> None:
         """Mark an answer as unusable."""

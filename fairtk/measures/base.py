@@ -166,16 +166,12 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 )
         self.params: dict[str, Any] = {}
         self._resolved: dict[str, Any] = {}  # objects or values of the parameters
-        special = self.special_defaults(params)
         for name, param in self.SUPPORTED_PARAMS.items():  # in declared order, so repr is canonical
-            default = special.get(name, param.default)
             if name in params:
                 value, given = params[name], self._resolved
                 text, self._resolved[name] = param.accept(value, name, self.NAME, given)
-                if default is NOT_GIVEN or text != default:
+                if param.default is NOT_GIVEN or text != param.default:
                     self.params[name] = text
-            elif name in special:
-                self._resolved[name] = param.resolve(default)
         self.validated = True
         # `params` has no defaults, so print all of it (ir_measures would drop more)
         named = dict(self.params)
@@ -319,10 +315,6 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def remarks(self) -> list[Remark]:
         """Return the remarks that hold for the measure whatever the run."""
         return []
-
-    def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the defaults that depend on other parameters, by name."""
-        return {}
 
     def check_params(self) -> None:
         """Raise a `ParameterError` for an invalid combination of parameters."""

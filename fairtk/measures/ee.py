@@ -76,7 +76,9 @@ class ExposureOfDocuments(ExpectedExposure):
         """Return the end of the message about an unknown parameter."""
         if name in ("groups", "target", "useful_only"):
             return f"; for groups, use Group{cls.NAME}(groups=..., target=...)"
-        if name in ("variant", "complete"):
+        if name == "complete":
+            return f"; use {cls.NAME}_expeval of the package fairtk-papers"
+        if name == "variant":
             return (
                 f"; for the definitions of published code, use {cls.NAME}_expeval or "
                 f"{cls.NAME}_fair_rag of the package fairtk-papers"

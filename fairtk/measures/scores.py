@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -52,10 +52,6 @@ class Scores:
         for reason, mask in reversed([*self.undefined.items()]):
             result[mask] = reason
         return result
-
-    def with_values(self, values: FloatArray) -> Scores:
-        """Return the same reasons and counts with other values."""
-        return replace(self, values=values)
 
     @classmethod
     def combined(cls, values: FloatArray, parts: Sequence[Scores]) -> Scores:

@@ -105,7 +105,7 @@ def test_source_distribution_passes_its_tests(build, tmp_path):
     code = "import sys, pytest; sys.path.insert(0, '.'); sys.exit(pytest.main(sys.argv[1:]))"
     chosen = [
         "tests/io",
-        "tests/report/test_paired.py",
+        "tests/statistics/test_paired.py",
         "tests/plugins/test_references.py",
         "tests/test_architecture.py",
     ]

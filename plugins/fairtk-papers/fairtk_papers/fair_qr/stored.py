@@ -68,7 +68,7 @@ class SystemResults:
     def warnings(self) -> list[str]:
         """The warnings, see `merge_warnings`, and the texts of the remarks.
 
-        Missing queries are left out: the next run may complete them.
+        Remarks on queries that could not be refined are left out: the next run may complete them.
         """
         texts = merge_warnings(
             ((q,), text) for q, note in self.notes.items() for text in note["warnings"]
