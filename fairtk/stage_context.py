@@ -1,7 +1,7 @@
-"""The context of stages: where their remarks and the answers of their models go.
+"""The context of stages: where their remarks, their notes and the answers of their models go.
 
-An experiment runs stages within a context that collects both. Outside of one, a remark is a
-warning, and nobody but the caller of a model gets its answers. Threads that a stage starts have no
+An experiment runs stages within a context that collects them. Outside of one, a remark is a
+warning, a note is dropped, and nobody but the caller of a model gets its answers. Threads that a stage starts have no
 context; their calls belong to the only active experiment of the process.
 """
 
@@ -38,6 +38,7 @@ class StageContext:
 
     Attributes:
         remarks: gets the remarks of stages by qid; `None` to warn.
+        notes: the stage whose notes are kept, and a dict that gets them by qid; `None` to drop all.
         on_answers: is called with the outcomes of calls as they arrive from a server.
         recording: how calls are recorded; `None` outside of experiments.
         generator: a model whose answers are not recorded, because they are stored by its content.
@@ -47,6 +48,7 @@ class StageContext:
     """
 
     remarks: dict[str, list[StageRemark]] | None = None
+    notes: tuple[Any, dict[str, Any]] | None = None
     on_answers: Callable[[Sequence[Any]], None] | None = None
     recording: Recording | None = None
     generator: Any = None
@@ -173,6 +175,29 @@ def remark(
         return
     for qid, one in by_query.items():
         sink.setdefault(qid, []).append(one)
+
+
+def leave_notes(stage: Any, notes: Mapping[str, Any]) -> None:
+    """Leave notes on queries in the `transform` of a stage: a JSON value each, e.g. seconds.
+
+    Within an experiment they are stored with the results, also those on failed queries; see
+    `Results.notes`. Otherwise, and if the stage runs inside another stage, they are dropped.
+
+    Args:
+        stage: the stage, whose class has `leaves_notes = True`.
+        notes: the notes by qid.
+
+    Raises:
+        ParameterError: the class does not say that it leaves notes.
+    """
+    if not getattr(stage, "leaves_notes", False):
+        raise ParameterError(
+            f"{type(stage).__name__}: a stage that leaves notes requires the attribute "
+            "leaves_notes = True"
+        )
+    pair = current().notes
+    if pair is not None and pair[0] is stage:
+        pair[1].update(notes)
 
 
 def check_kind(kind: str, stage: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.base import FairTransformer, leave_notes
 
 
 def world(n_queries=12, n_documents=8, seed=0):
@@ -120,14 +120,12 @@ class Noting(FairTransformer):
     """Passes rows on, with a note of each query; those without a result say so, too."""
 
     SETTINGS = ()
+    leaves_notes = True
 
     def __init__(self, lost=(), log=None, seconds=0.25):
         self.lost, self.log, self.seconds = lost, log, seconds
 
     def transform(self, inp):
-        return self.transform_with_notes(inp)[0]
-
-    def transform_with_notes(self, inp):
         note(self.log, inp["qid"].unique())
         there = [qid for qid in self.lost if qid in set(inp["qid"])]
         self.missing = pd.DataFrame({"qid": there, "reason": "no result today"})
@@ -135,7 +133,8 @@ class Noting(FairTransformer):
         for qid, size in inp["qid"].value_counts().items():
             trace = [{"qid": qid, "size": int(size), "share": float("nan")}]
             notes[qid] = {"seconds": self.seconds, "trace": trace}
-        return inp[~inp["qid"].isin(there)], notes
+        leave_notes(self, notes)
+        return inp[~inp["qid"].isin(there)]
 
 
 class Waits(FairTransformer):

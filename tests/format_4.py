@@ -29,6 +29,7 @@ from fairtk import FairSampler, Generator, QueryRefiner
 from fairtk.batch import Batches
 from fairtk.llm import HuggingFaceSeq2Seq, Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
+from fairtk.transformers import leave_notes
 
 NOBODY = "http://127.0.0.1:9/v1"  # never asked
 WORDS = ["harbour", "lantern", "willow", "ladder", "vector", "kernel"]
@@ -64,17 +65,17 @@ class Ranking(pt.Transformer):
 class Noting(pt.Transformer):
     """R -> R: passes rows on with a note for each query, and gives up q2, or all queries."""
 
+    leaves_notes = True
+
     def __init__(self, gives_up=("q2",)):
         self.gives_up = gives_up
 
     def transform(self, inp):
-        return self.transform_with_notes(inp)[0]
-
-    def transform_with_notes(self, inp):
         lost = [qid for qid in inp["qid"].unique() if qid in self.gives_up]
         self.missing = pd.DataFrame({"qid": lost, "reason": "given up"})
         notes = {qid: {"trace": [qid, 1.5, None]} for qid in inp["qid"].unique()}
-        return inp[~inp["qid"].isin(lost)].reset_index(drop=True), notes
+        leave_notes(self, notes)
+        return inp[~inp["qid"].isin(lost)].reset_index(drop=True)
 
 
 def ranking(version=1):

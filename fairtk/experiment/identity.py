@@ -320,9 +320,9 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         return getattr(self.transformer, "missing", None)
 
     @property
-    def transform_with_notes(self) -> Any:
-        """The method of the transformer; missing if it has no notes."""
-        return self.transformer.transform_with_notes
+    def leaves_notes(self) -> bool:
+        """Whether the transformer leaves notes on queries."""
+        return getattr(self.transformer, "leaves_notes", False)
 
     def subtransformers(self) -> dict[str, Any]:
         """Return the transformer, for PyTerrier's schematics."""
@@ -585,8 +585,8 @@ class Stage:
 
     @property
     def leaves_notes(self) -> bool:
-        """Whether the stage returns notes on queries."""
-        return hasattr(self.transformer, "transform_with_notes")
+        """Whether the stage leaves notes on queries."""
+        return getattr(self.transformer, "leaves_notes", False)
 
     @property
     def name(self) -> str:

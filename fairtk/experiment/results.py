@@ -264,8 +264,8 @@ class Results:
     def notes(self, name: str) -> pd.DataFrame:
         """Return the notes of a system's stages on queries, also on failed queries.
 
-        A stage leaves notes if it has a method ``transform_with_notes(frame)``, which returns the
-        rows of ``transform`` and a dict from qid to a JSON value, e.g. seconds or a trace.
+        A stage leaves notes with `fairtk.transformers.leave_notes`: a JSON value by query, e.g.
+        seconds or a trace.
 
         Returns:
             ``qid``, ``stage`` (its class), ``note``, in the order of the topics.

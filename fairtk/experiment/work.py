@@ -35,6 +35,7 @@ from fairtk.errors import (
     WorkerError,
     format_list,
 )
+from fairtk.experiment.identity import Identified
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
 from fairtk.frames.schema import check_samples
@@ -306,22 +307,17 @@ def _stage_parts(
     """Return the results of a stage, in several parts if queries fail.
 
     Queries in the ``missing`` of a stage (``qid``, ``reason``; see `fairtk.FairQR`) have failed,
-    even if there are rows for them. The notes of ``transform_with_notes`` are added to `notes`,
-    and the remarks of the stage to `remarks`, including those of failed queries.
+    even if there are rows for them. Its notes and remarks are added to `notes` and
+    `remarks`, including those of failed queries.
     """
-    with_notes = getattr(stage, "transform_with_notes", None)
+    transformer = stage.transformer if isinstance(stage, Identified) else stage
 
     def attempt(part: list[str]) -> Any:
         rows = inp if part is qids else _rows_of(inp, part)
         new_notes: dict[str, Any] = {}
         new_remarks: dict[str, list[StageRemark]] = {}
-        with stage_context.changed(remarks=new_remarks):
-            if step.ask:
-                out = stage.build_prompts(rows)
-            elif with_notes is None:
-                out = stage.transform(rows)
-            else:
-                out, new_notes = with_notes(rows)
+        with stage_context.changed(remarks=new_remarks, notes=(transformer, new_notes)):
+            out = stage.build_prompts(rows) if step.ask else stage.transform(rows)
         remarks.update(new_remarks)
         if step.ask:
             return out

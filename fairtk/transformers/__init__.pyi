@@ -1,4 +1,5 @@
 from .base import FairTransformer as FairTransformer
+from .base import leave_notes as leave_notes
 from .base import remark as remark
 from .candidates import Candidates as Candidates
 from .candidates import CollectionBM25 as CollectionBM25

@@ -26,6 +26,7 @@ from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
 from fairtk.remarks import RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
+from fairtk.stage_context import leave_notes as leave_notes
 from fairtk.stage_context import remark as remark
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
@@ -63,6 +64,8 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
     SETTINGS: ClassVar[tuple[str, ...]] = ()
     REMARKS: ClassVar[Mapping[str, RemarkKind]] = {}
     """The kinds of remarks of a plugin's transformer, by name (``"plugin:kind"``)."""
+    leaves_notes: ClassVar[bool] = False
+    """Whether `transform` leaves notes on queries (`fairtk.transformers.leave_notes`)."""
     is_cheap: ClassVar[bool] = False
     """Whether computing the rows is faster than reading them from a store."""
 

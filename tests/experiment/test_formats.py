@@ -21,7 +21,7 @@ from fairtk.errors import DataWarning, InputError, NotFoundError, StoreError
 from fairtk.experiment import export, open_results, results_schema
 from fairtk.io import read_qrels, read_run
 from fairtk.report.exports import file_names
-from fairtk.transformers import FairTransformer
+from fairtk.transformers import FairTransformer, leave_notes
 
 QIDS = ["q0", "frage é", "問い3", "q4"]
 MEASURES = [EE_D @ 3, EE_R @ 3, fairtk.E(nDCG @ 3)]
@@ -38,11 +38,11 @@ class Cites(FairTransformer):
 class Notes(FairTransformer):
     """Leaves a note of each query."""
 
-    def transform(self, inp):
-        return self.transform_with_notes(inp)[0]
+    leaves_notes = True
 
-    def transform_with_notes(self, inp):
-        return inp, {qid: {"seconds": 0.5, "of": [qid]} for qid in inp["qid"].unique()}
+    def transform(self, inp):
+        leave_notes(self, {qid: {"seconds": 0.5, "of": [qid]} for qid in inp["qid"].unique()})
+        return inp
 
 
 @pytest.fixture(scope="module")

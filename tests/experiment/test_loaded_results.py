@@ -14,7 +14,7 @@ from fairtk.errors import MissingPluginError, NotFoundError
 from fairtk.experiment import Comparison
 from fairtk.measures import AWRF, CUTOFF, ByGroup, MeasureInfo
 from fairtk.plugins import register, unregister
-from fairtk.transformers import FairTransformer
+from fairtk.transformers import FairTransformer, leave_notes
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
 
@@ -55,15 +55,12 @@ class Answers(FairTransformer):
     """Answers from the first document, with its credit and notes."""
 
     SETTINGS = ()
+    leaves_notes = True
 
     def transform(self, inp):
         """Return the rows with answers and credit."""
-        return self.transform_with_notes(inp)[0]
-
-    def transform_with_notes(self, inp):
-        """Return the rows, and a note for each query."""
-        credit = (inp["rank"] == 0).astype(float)
-        return inp.assign(qanswer="bread", credit=credit), {q: {"n": 1} for q in inp["qid"]}
+        leave_notes(self, {q: {"n": 1} for q in inp["qid"]})
+        return inp.assign(qanswer="bread", credit=(inp["rank"] == 0).astype(float))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,9 @@ from experiment_stages import Noting, Retriever
 
 import fairtk
 from fairtk import FairSampler
-from fairtk.errors import InputError, NotFoundError
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.experiment.tuning import tune
+from fairtk.transformers import FairTransformer, leave_notes
 
 NOTES = ["qid", "stage", "note"]
 
@@ -46,7 +48,6 @@ def test_a_wrapped_stage_leaves_its_own(data, tmp_path):
     wrapped = fairtk.identified(Noting(), "noting, v1")
     results = fairtk.Experiment({"a": Retriever(n=4) >> wrapped}, data[0], save_dir=tmp_path)
     assert set(results.notes("a")["stage"]) == {"noting, v1"}
-    assert not hasattr(fairtk.identified(Retriever(), "plain, v1"), "transform_with_notes")
 
 
 def test_failed_queries_have_notes_that_give_way_with_the_failure(data, tmp_path):
@@ -68,8 +69,56 @@ def test_failed_queries_have_notes_that_give_way_with_the_failure(data, tmp_path
 )
 def test_what_is_no_note_is_refused(data, note, message):
     class Odd(Noting):
-        def transform_with_notes(self, inp):
-            return inp, note
+        def transform(self, inp):
+            leave_notes(self, note)
+            return inp
 
     with pytest.raises(InputError, match=message):
         fairtk.Experiment({"a": Retriever(n=4) >> Odd()}, data[0])
+
+
+class Inside(FairTransformer):
+    """Runs a stage that leaves notes; leaves one itself if it says so."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def transform(self, inp):
+        out = Noting().transform(inp)
+        if self.own:
+            leave_notes(self, {qid: "own" for qid in inp["qid"].unique()})
+        return out
+
+
+def test_a_stage_inside_another_leaves_no_notes(data):
+    results = fairtk.Experiment({"a": Retriever(n=4) >> Inside(own=False)}, data[0])
+    assert results.notes("a").empty and not len(results.failures)
+
+
+def test_a_stage_says_that_it_leaves_notes(data):
+    with pytest.raises(ParameterError, match="Inside.*leaves_notes = True"):
+        leave_notes(Inside(own=True), {})
+    leave_notes(Noting(), {"q0": 1})  # outside of an experiment nobody reads them
+
+
+class Tunes(FairTransformer):
+    """Tunes a stage that leaves notes, and leaves its own."""
+
+    leaves_notes = True
+
+    def __init__(self, topics, qrels):
+        self.topics, self.qrels = topics, qrels
+
+    def transform(self, inp):
+        def build(n=2):
+            return Retriever(n=n) >> Noting()
+
+        tune(build, {"n": [2, 3]}, self.topics, self.qrels, "nDCG@2")
+        leave_notes(self, {qid: "own" for qid in inp["qid"]})
+        return Retriever(n=4).transform(inp)
+
+
+def test_tuning_leaves_no_notes(data):
+    topics, qrels = data
+    notes = fairtk.Experiment({"a": Tunes(topics, qrels)}, topics[:4]).notes("a")
+    assert notes["note"].tolist() == ["own"] * 4

@@ -13,7 +13,7 @@ import pyterrier as pt
 import pytest
 
 import fairtk
-from fairtk import AWRF, BM25Scorer, Groups, Target
+from fairtk import AWRF, BM25Scorer, Groups, Target, stage_context
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -449,7 +449,9 @@ def test_an_experiment_keeps_waits_and_traces(tmp_path):
     system = fair_qr(answering("ships, woman"), max_iterations=1)
     outcome = system.refine(topics(("1", "ships")))
     system = fair_qr(answering("ships, woman"), max_iterations=1)
-    run, notes = system.transform_with_notes(topics(("1", "ships")))
+    notes = {}
+    with stage_context.changed(notes=(system, notes)):
+        run = system.transform(topics(("1", "ships")))
     assert run.equals(outcome.run) and list(notes) == ["1"] and notes["1"]["waited"] > 0
     trace = pd.DataFrame(json.loads(json.dumps(notes["1"]["trace"])))
     assert trace.drop(columns="seconds").equals(outcome.trace.drop(columns="seconds"))

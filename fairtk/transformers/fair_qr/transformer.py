@@ -28,7 +28,7 @@ from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinemen
 from fairtk.plugins import as_position_model
 from fairtk.plugins.registry import as_divergence
 from fairtk.remarks import IGNORED_WORDS, NO_GROUPED_DOCUMENT, NO_TARGET, NOT_REFINED
-from fairtk.stage_context import remark
+from fairtk.stage_context import leave_notes, remark
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.candidates import Tokens, dropped_words, index_tokens
 from fairtk.transformers.fair_qr.keywords import (
@@ -435,6 +435,7 @@ class FairQR(FairTransformer):
 
     identity_name = "fairtk.FairQR"
     output_version = 2
+    leaves_notes = True
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),
@@ -572,6 +573,9 @@ class FairQR(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return one ranking per query; see also `trace` and `missing`.
 
+        In an experiment, its note on each query has ``waited`` (the seconds of waiting for the
+        model, divided evenly among the queries) and ``trace`` (the query's rows of `trace`).
+
         Args:
             inp: queries (Q), one row each; other columns are kept.
 
@@ -580,24 +584,11 @@ class FairQR(FairTransformer):
             LLMError: see `refine`.
         """
         self._last = self.refine(inp)
+        waited = self._last.waited / max(1, len(inp))
+        rows_by_qid = self._last.trace.groupby(QID, sort=False)
+        notes = {str(q): {"waited": waited, "trace": t.to_dict("records")} for q, t in rows_by_qid}
+        leave_notes(self, notes)
         return self._last.run
-
-    def transform_with_notes(
-        self, inp: pd.DataFrame
-    ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-        """Return the rankings, and notes of each query for an experiment, as JSON values.
-
-        The notes by qid are ``waited`` (the seconds of waiting for the model, divided evenly among
-        the queries) and ``trace`` (the query's rows of `trace`). See `transform` for arguments and
-        errors.
-        """
-        run = self.transform(inp)
-        waited = 0.0 if self._last is None else self._last.waited / max(1, len(inp))
-        notes = {
-            str(qid): {"waited": waited, "trace": rows.to_dict("records")}
-            for qid, rows in self.trace.groupby(QID, sort=False)
-        }
-        return run, notes
 
     def refine(self, topics: pd.DataFrame) -> FairQROutcome:
         """Return rankings, trace and missing queries, without changing the transformer.

@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk.errors import FairtkWarning, InputError
 from fairtk.experiment.tuning import Tuner
 from fairtk.frames import DOCNO, QID, RANK, Run, require_columns
-from fairtk.transformers import FairQR, FairTransformer
+from fairtk.transformers import FairQR, FairTransformer, leave_notes
 from fairtk_papers.fair_qr.stored import RUN
 from fairtk_papers.fair_qr.systems import Cell, name_errors
 from fairtk_papers.fair_qr.values import PRODUCT, measures
@@ -49,6 +49,7 @@ class StudySystem(FairTransformer):
 
     identity_name = "fairtk.StudySystem"
     output_version = 1
+    leaves_notes = True
 
     def __init__(
         self, study: QrStudy, cell: Cell, llm: Any = None, alias: Cell | None = None
@@ -68,12 +69,6 @@ class StudySystem(FairTransformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return one ranking per query."""
-        return self.transform_with_notes(inp)[0]
-
-    def transform_with_notes(
-        self, inp: pd.DataFrame
-    ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-        """Return rankings, and notes by qid."""
         runs: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
@@ -105,7 +100,8 @@ class StudySystem(FairTransformer):
             note["warnings"] = texts
         self.missing = pd.concat(missing, ignore_index=True) if missing else None
         names = {name: run[name].map(str).astype(object) for name in (QID, DOCNO)}
-        return run[RUN].assign(**names), notes
+        leave_notes(self, notes)
+        return run[RUN].assign(**names)
 
     # Parts ------------------------------------------------------------------------------------
 
