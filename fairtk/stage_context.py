@@ -1,8 +1,8 @@
 """The context of stages: where their remarks, their notes and the answers of their models go.
 
 An experiment runs stages within a context that collects them. Outside of one, a remark is a
-warning, a note is dropped, and nobody but the caller of a model gets its answers. Threads that a stage starts have no
-context; their calls belong to the only active experiment of the process.
+warning, a note is dropped, and nobody but the caller of a model gets its answers. Threads that a
+stage starts have no context; their calls belong to the only active experiment of the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.errors import ParameterError
+from fairtk.errors import ParameterError, PluginError
 from fairtk.remarks import KINDS, StageRemark, emit, remarks_of_stages
 
 
@@ -148,8 +148,14 @@ def remark(
         stacklevel: see `warnings.warn`.
 
     Raises:
-        ParameterError: the kind is unknown, or `numbers` or `detail` has not one value per query.
+        PluginError: the kind is unknown.
+        ParameterError: `numbers` or `detail` has not one value per query.
     """
+    if kind not in KINDS:
+        raise PluginError(
+            f"{stage}: unknown kind of remark {kind!r}; declare it in REMARKS of the transformer, "
+            "with a name 'plugin:kind'"
+        )
     numbers, qids = np.asarray(numbers), list(qids)
     detail = detail if isinstance(detail, str) else list(detail)
     for name, values in (("numbers", numbers), ("detail", detail)):
@@ -169,7 +175,6 @@ def remark(
         return
     sink = current().remarks
     if sink is None:
-        check_kind(kind, stage)
         pairs = ((qid, [one]) for qid, one in by_query.items())
         emit(remarks_of_stages("", dict(pairs), len(qids)), stacklevel + 1)
         return
@@ -198,12 +203,3 @@ def leave_notes(stage: Any, notes: Mapping[str, Any]) -> None:
     pair = current().notes
     if pair is not None and pair[0] is stage:
         pair[1].update(notes)
-
-
-def check_kind(kind: str, stage: str) -> None:
-    """Raise a `ParameterError` if a kind of remark is unknown."""
-    if kind not in KINDS:
-        raise ParameterError(
-            f"{stage}: unknown kind of remark {kind!r}; declare it in REMARKS of the transformer, "
-            "with a name 'plugin:kind'"
-        )

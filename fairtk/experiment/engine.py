@@ -540,8 +540,6 @@ class Engine:
             table, spans = outcome.tables.get(step.node, (None, []))
             if step.keep and (spans or errors):
                 notes, remarks = outcome.notes.get(step.node, {}), outcome.remarks[step.node]
-                for stage, kind, *_ in chain.from_iterable(remarks.values()):
-                    stage_context.check_kind(kind, stage)
                 number = self._chain(step.node)
                 results.append(ChainResult(number, table, spans, errors, notes, remarks))
             if step.ask and step.node in outcome.prompts:

@@ -36,6 +36,7 @@ from fairtk.frames.columns import OF_EXPOSURE, rows_by_code
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
+from fairtk.measures.evaluation import checked_aggregate
 from fairtk.measures.evaluator import Evaluator
 from fairtk.measures.facts import (
     RunFacts,
@@ -187,7 +188,7 @@ def _aggregate(measure: Any, values: FloatArray, qids: ObjectArray) -> float:
     if not defined.any():
         return math.nan
     if isinstance(measure, FairMeasure):
-        return measure.aggregate(values[defined], qids[defined])
+        return checked_aggregate(measure, values[defined], qids[defined])
     aggregator = measure.aggregator()
     for value in values[defined].tolist():
         aggregator.add(value)

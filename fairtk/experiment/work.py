@@ -30,6 +30,7 @@ from fairtk.errors import (
     InputError,
     MissingExtraError,
     ModelError,
+    PluginError,
     StageError,
     StoreError,
     WorkerError,
@@ -188,7 +189,7 @@ T = TypeVar("T")
 # Errors that would occur for all queries.
 FATAL = (
     *(ColumnError, IdentityError, LLMError, MissingExtraError, ModelError, OfflineError),
-    *(StoreError, MemoryError, Warning),
+    *(PluginError, StoreError, MemoryError, Warning),
 )
 
 

@@ -38,7 +38,7 @@ from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.scores import Scores
 from fairtk.plugins import registry
-from fairtk.remarks import Remark, register_kinds
+from fairtk.remarks import KINDS, Remark, register_kinds
 from fairtk.remarks import RemarkKind as RemarkKind
 
 
@@ -78,6 +78,15 @@ def _unset_params(measure: FairMeasure) -> list[str]:
 def where_of(measure: FairMeasure, qid: str = "") -> str:
     """Return the measure, its plugin and a query as text."""
     return f"measure {measure!r} ({owner_of(measure)})" + (f", qid {qid!r}" if qid else "")
+
+
+def check_kind(measure: FairMeasure, kind: str) -> None:
+    """Raise a `MeasureError` if the kind of a measure's remark is unknown."""
+    if kind not in KINDS:
+        raise MeasureError(
+            f"{where_of(measure)}: unknown kind of remark {kind!r}; declare it in REMARKS of the "
+            "measure, with a name 'plugin:kind'"
+        )
 
 
 def owner_of(measure: Any) -> str:

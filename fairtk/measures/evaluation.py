@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fairtk.errors import MeasureError
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, FloatArray, Run
-from fairtk.measures.base import FairMeasure, named_failures, where_of
+from fairtk.errors import MeasureError, format_list
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Run,
+)
+from fairtk.measures.base import FairMeasure, check_kind, named_failures, where_of
 from fairtk.measures.foreign import (
     refuse_samples,
     require_measure_columns,
@@ -18,7 +32,6 @@ from fairtk.measures.foreign import (
 )
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.scores import Scores
-from fairtk.remarks import KINDS
 
 
 def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
@@ -43,7 +56,7 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             families.setdefault(_family(measure), []).append(measure)
     for family in families.values():
         results = type(family[0]).score_together(family, judged)
-        scores |= {m: checked_scores(m, results[m], judged) for m in family}
+        scores |= {m: checked_scores(m, results.get(m), judged) for m in family}
     for measure, parts in composite.items():
         with named_failures(measure):
             result = measure.combine([scores[part] for part in parts], judged)
@@ -67,41 +80,88 @@ def checked_scores(measure: FairMeasure, result: Any, judged: LabeledRun) -> Sco
     """Return the scores of a measure that returned an array or `Scores`, checked.
 
     Raises:
-        MeasureError: an array has another shape or type, a value is infinite, or a kind of remark
-            is unknown.
+        MeasureError: an array has another shape, type or order, a value is infinite, a query with a
+            value has a reason for none, or a kind of remark is unknown.
     """
-    scores = result if isinstance(result, Scores) else Scores(np.asarray(result))
-    arrays = {
-        "values": scores.values,
-        **{f"the mask of {reason!r}": mask for reason, mask in scores.undefined.items()},
-        **{f"the counts of {kind!r}": number for kind, number in scores.counts.items()},
-    }
-    for name, array in arrays.items():
-        if np.shape(array) != judged.qids.shape:
-            raise MeasureError(
-                f"{where_of(measure)} must return one value per query ({len(judged.qids)}), got "
-                f"{name} of shape {np.shape(array)}"
-            )
-    unknown = [kind for kind in scores.counts if kind not in KINDS]
-    if unknown:
-        raise MeasureError(
-            f"{where_of(measure)} returned counts of an unknown kind of remark, {unknown[0]!r}; "
-            "declare it in REMARKS"
-        )
-    values = scores.values
+    scores = result if isinstance(result, Scores) else Scores(result)
+    values = _checked_array(measure, scores.values, judged, "values")
     if values.dtype.kind not in "fiub" or np.isinf(values).any():
         values = np.array(
             [measure.checked_value(v, q) for v, q in zip(values.tolist(), judged.qids, strict=True)]
         )
     values = values.astype(np.float64, copy=False)
-    masks = {reason: np.asarray(mask, dtype=bool) for reason, mask in scores.undefined.items()}
-    explained = np.logical_or.reduce([*masks.values(), np.zeros(len(values), dtype=bool)])
+    masks: dict[str, BoolArray] = {}
+    explained = np.zeros(len(values), dtype=bool)
+    for reason, given in scores.undefined.items():
+        mask = _checked_array(measure, given, judged, f"the mask of {reason!r}", "b")
+        defined = mask & ~np.isnan(values)
+        if defined.any():
+            first = int(np.flatnonzero(defined)[0])
+            raise MeasureError(
+                f"{where_of(measure, judged.qids[first])} has the value {values[first]}, although "
+                f"it is undefined for the reason {reason!r}; use Scores.of, which sets NaN"
+            )
+        masks[reason] = mask
+        explained |= mask
     rest = np.isnan(values) & ~explained
     if rest.any():
         masks[NO_VALUE] = rest & judged.present
         masks[NO_WORST] = rest & ~judged.present
-    counts = {kind: np.asarray(n).astype(np.int64) for kind, n in scores.counts.items()}
+    counts: dict[str, IntArray] = {}
+    for kind, given in scores.counts.items():
+        check_kind(measure, kind)
+        number = _checked_array(measure, given, judged, f"the counts of {kind!r}", "biu")
+        counts[kind] = number.astype(np.int64)
+        if (counts[kind] < 0).any():
+            raise MeasureError(
+                f"{where_of(measure)} must return counts of at least 0 for {kind!r}, got "
+                f"{counts[kind].min()}"
+            )
     return Scores(values, masks, counts)
+
+
+_TYPES = {"b": "a mask (bool)", "biu": "integers"}
+
+
+def _checked_array(
+    measure: FairMeasure, given: Any, judged: LabeledRun, name: str, kinds: str = ""
+) -> np.ndarray[Any, Any]:
+    """Return one number per query, in the order of the labels' queries; see `checked_scores`."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # lists of several lengths
+        raise MeasureError(f"{where_of(measure)}: {name} are not an array ({error})") from error
+    if array.shape != judged.qids.shape:
+        raise MeasureError(
+            f"{where_of(measure)} must return one value per query ({len(judged.qids)}), got {name} "
+            f"of shape {array.shape}"
+        )
+    index = given.index if isinstance(given, pd.Series) else pd.RangeIndex(0)
+    if not isinstance(index, pd.RangeIndex) and list(index) != judged.qids.tolist():
+        raise MeasureError(
+            f"{where_of(measure)} must return the queries in the order of judged.qids, got {name} "
+            f"with the index {format_list(index)}"
+        )
+    if kinds and array.dtype.kind not in kinds:
+        raise MeasureError(
+            f"{where_of(measure)}: {name} must be {_TYPES[kinds]}, got the type {array.dtype}"
+        )
+    return array
+
+
+def checked_aggregate(measure: FairMeasure, values: FloatArray, qids: ObjectArray) -> float:
+    """Return the aggregate of the values of queries, checked.
+
+    Raises:
+        MeasureError: it is neither a finite number nor NaN.
+    """
+    with named_failures(measure):
+        result = measure.aggregate(values, qids)
+    if not isinstance(result, Real) or math.isinf(result):
+        raise MeasureError(
+            f"{where_of(measure)}: aggregate must return a finite number or NaN, got {result!r}"
+        )
+    return float(result)
 
 
 NO_VALUE = "no value"

@@ -14,7 +14,7 @@ from fairtk.exposure import DCG
 from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, about_and_caveat, value_bounds
-from fairtk.measures.evaluation import evaluate, evaluate_rankings
+from fairtk.measures.evaluation import checked_aggregate, evaluate, evaluate_rankings
 from fairtk.measures.foreign import integer_labels
 from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
@@ -107,7 +107,7 @@ class Expectation(FairMeasure):
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
         """Return the measure's aggregate of the values of queries."""
         if isinstance(self.inner, FairMeasure):
-            return self.inner.aggregate(values, qids)
+            return checked_aggregate(self.inner, values, qids)
         return super().aggregate(values, qids)
 
     def per_query(self, values: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from fairtk.errors import format_list
 from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
-from fairtk.measures.base import FairMeasure, iter_parts
+from fairtk.measures.base import FairMeasure, check_kind, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure
@@ -292,7 +292,12 @@ def remarks_on_values(measure: Any, scores: Scores, qids: ObjectArray, system: s
 def remarks_on_measures(measures: Iterable[Any]) -> list[Remark]:
     """Return the remarks that hold for measures whatever the run."""
     parts = dict.fromkeys(part for measure in measures for part in iter_parts(measure))
-    return [r for part in parts if isinstance(part, FairMeasure) for r in part.remarks()]
+    remarks = []
+    for part in parts:
+        for one in part.remarks() if isinstance(part, FairMeasure) else ():
+            check_kind(part, one.kind)
+            remarks.append(one)
+    return remarks
 
 
 def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) -> list[Remark]:

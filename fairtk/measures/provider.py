@@ -27,6 +27,7 @@ from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.schema import LIMIT
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.evaluation import checked_aggregate
 from fairtk.measures.evaluator import Evaluator
 from fairtk.measures.facts import remarks_on_run
 from fairtk.measures.foreign import (
@@ -114,7 +115,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked).items():
-            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
+            aggregates[measure] = checked_aggregate(measure, values, self.qrels.qids)
             metrics += self._metrics(measure, values)
         if self._others:
             theirs = self._by_others.calc(given)

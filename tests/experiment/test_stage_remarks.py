@@ -9,7 +9,7 @@ from ledger_files import change
 from remarking_stages import ODD, OWN, PIPELINES, QIDS, TOPICS, Shorter
 
 import fairtk
-from fairtk.errors import DataWarning, ParameterError
+from fairtk.errors import DataWarning, ParameterError, PluginError
 from fairtk.experiment import Results, open_results, prune, stored_results
 from fairtk.experiment.store import FILE
 from fairtk.llm.store import FORMAT, Database
@@ -205,12 +205,17 @@ def test_wrong_remarks_are_refused(executor):
             return inp
 
     options = {"executor": executor, "workers": 1}
-    with pytest.raises(ParameterError, match="'nonsense'"):
+    with pytest.raises(PluginError, match="'nonsense'"):
         run({"a": Retriever() >> Wrong("nonsense", "q0")}, **options)
     results, texts = run({"a": Retriever() >> Wrong(OWN, "other")}, **options)
     assert results.remarks == () and "'other'" in texts[0]  # maybe of a query to train on
-    with pytest.raises(ParameterError, match="'nonsense'"):
+    for qid in ("q0", "other"):
+        with pytest.raises(PluginError, match="'nonsense'"):
+            run({"a": Retriever() >> Wrong("nonsense", qid)}, **options)
+    with pytest.raises(PluginError, match="'nonsense'"):
         Wrong("nonsense", "q0").transform(TOPICS)
+    with pytest.raises(PluginError, match="'nonsense'"):  # also if it concerns no query
+        remark("nonsense", "Wrong", [False], ["q0"])
     with pytest.raises(ParameterError, match="`numbers`.*2.*got 1"):
         remark(OWN, "Wrong", [True], ["q0", "q1"])
     with pytest.raises(ParameterError, match="`detail`.*1.*got 2"):
