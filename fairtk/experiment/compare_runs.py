@@ -25,7 +25,7 @@ from fairtk.experiment.inputs import (
     refuse_without_labels,
     run_names,
 )
-from fairtk.experiment.results import Results, compared_systems
+from fairtk.experiment.results import Results, checked_margins, compared_systems
 from fairtk.experiment.values import (
     NOTE_TYPES,
     NOTES,
@@ -180,9 +180,9 @@ def _evaluate_all(
             "systems": {name: file or "a frame" for name, file in files.items()},
             "queries": len(labels.qids),
         },
-        rows=rows,
-        labels=labels,
-        stage_notes=lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
+        _rows=rows,
+        _labels=labels,
+        _notes=lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
         failures=pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
         environment={} if checked is None else environment(),
     )
@@ -207,13 +207,6 @@ class Comparison(Results):
     table: pd.DataFrame
     evaluation: Results
     settings: Mapping[str, Any]
-
-    @property
-    def paper_settings(self) -> Mapping[str, Any]:
-        """The settings of this comparison."""
-        baseline = self.baseline if self.settings["is_named"] else None
-        names = (*_DRAWING, "correction")
-        return {"baseline": baseline, **{name: self.settings[name] for name in names}}
 
     def __repr__(self) -> str:
         from fairtk.report.evaluation_tables import comparison_text
@@ -252,7 +245,7 @@ class Comparison(Results):
         return plan.rename(columns={"system": "run"})
 
 
-_DRAWING = ("test", "confidence", "resamples", "seed")
+DRAWING = ("test", "confidence", "resamples", "seed")
 
 
 @accepts_dataframes
@@ -314,7 +307,7 @@ def compare(
     emit(evaluation.remarks)
     results = replace(evaluation, baseline=system)
     if queries == "common":
-        values = _on_common(evaluation.values, evaluation.objects, checked.values())
+        values = _on_common(evaluation.values, evaluation._objects, checked.values())
         n = values.per_query[QID].nunique()
         results = replace(results, values=values, config={**results.config, "queries": n})
     settings: dict[str, Any] = {
@@ -324,11 +317,11 @@ def compare(
         "seed": seed,
         "correction": correction,
         "queries": queries,
-        "margin": results.checked_margins(margin),
+        "margin": checked_margins(results, margin),
         "levels": levels,
         "is_named": baseline is not None,
     }
-    drawing = {name: settings[name] for name in _DRAWING}
+    drawing = {name: settings[name] for name in DRAWING}
     table = compared_systems(results, system, drawing, correction, settings["margin"], levels)
     return Comparison(
         **{one.name: getattr(results, one.name) for one in fields(results)},

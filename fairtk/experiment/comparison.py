@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ParameterError
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
+    has_sampling_variance,
     shared_over_samples,
     spread_over_samples,
 )
@@ -86,12 +86,11 @@ def sampling_variances(
         sampled = [name for name in (system, other) if labeled(name) is not None]
         if not sampled:
             return np.zeros(len(qids))
-        try:
-            parts = [spread(name, measure).variance(n) for name in sampled]
-            if len(sampled) == 2:
-                parts.append(-2 * shared(system, other, measure).covariance(n))
-        except ParameterError:
+        if not has_sampling_variance(measures[measure]):
             return np.full(len(qids), np.nan)
+        parts = [spread(name, measure).variance(n) for name in sampled]
+        if len(sampled) == 2:
+            parts.append(-2 * shared(system, other, measure).covariance(n))
         index = pd.Index(labeled(sampled[0]).qids).get_indexer(pd.Index(qids))
         variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[index]
         return variance
@@ -112,7 +111,7 @@ class SystemComparison:
         systems: the systems in the order of rows.
         baseline: the system that others are compared with.
         measures: the measures.
-        means: systems by measures, for measures without values by query.
+        means: systems by measures, for measures that compare groups of queries.
     """
 
     def __init__(

@@ -87,9 +87,6 @@ class Results:
         values: the values of all systems.
         measures: the measures, a `fairtk.measures.MeasureInfo` each, which is equal to the label,
             e.g. ``"E(nDCG@5)"``.
-        rows: a function that returns the rows of a system.
-        stage_notes: a function that returns the notes on a system; see `notes`.
-        labels: the labels; `None` without measures. `qrels` is a frame of them.
         failures: ``system``, ``qid``, ``error`` of failed queries.
         config: the settings of the experiment, as JSON values; ``digests`` identifies the content
             of groups and targets.
@@ -97,21 +94,20 @@ class Results:
         remarks: what a reader of the values must know.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
         credits: frames of credit by system, if the rankings have none; see `credit`.
-        objects: the measures by label, if known; otherwise they are parsed.
     """
 
     values: Values
     measures: list[MeasureInfo]
-    rows: SystemRows
-    stage_notes: Callable[[str], pd.DataFrame]
-    labels: Qrels | pd.DataFrame | None
     failures: pd.DataFrame
     config: Mapping[str, Any]
     environment: Mapping[str, Any]
     remarks: tuple[Remark, ...] = ()
     baseline: str | None = None
     credits: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    objects: Mapping[str, Any] = field(default_factory=dict)
+    _rows: SystemRows
+    _notes: Callable[[str], pd.DataFrame]
+    _labels: Qrels | pd.DataFrame | None  # `None` without measures
+    _objects: Mapping[str, Any] = field(default_factory=dict)  # the measures by label, if known
 
     @classmethod
     def of(
@@ -129,7 +125,7 @@ class Results:
         return cls(
             values=values,
             measures=[MeasureInfo.of(measure) for measure in measures.values()],
-            objects=measures,
+            _objects=measures,
             config={**config, **({"digests": digests} if digests else {})},
             remarks=values.remarks,
             **fields,
@@ -180,10 +176,6 @@ class Results:
         table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
         return table
 
-    def long(self) -> pd.DataFrame:
-        """Return `counts`."""
-        return self.counts
-
     @cached_property
     def per_sample(self) -> pd.DataFrame:
         """The values of each sample: ``system``, ``qid``, ``sample``, ``measure``, ``value``.
@@ -204,7 +196,7 @@ class Results:
         parts = [
             part
             for system in self.systems
-            for part in values_of_samples(system, self.rows(system, read), measures, qrels)
+            for part in values_of_samples(system, self._rows(system, read), measures, qrels)
             if len(part)
         ]
         table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -213,7 +205,7 @@ class Results:
     @cached_property
     def qrels(self) -> pd.DataFrame | None:
         """The labels; `None` without measures."""
-        return self.labels.with_text_ids() if isinstance(self.labels, Qrels) else self.labels
+        return self._labels.with_text_ids() if isinstance(self._labels, Qrels) else self._labels
 
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, in the order of the topics.
@@ -222,7 +214,7 @@ class Results:
             NotFoundError: the system is unknown.
         """
         self._check(name)
-        return self.rows(name)
+        return self._rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
         """Return the answers of a system: ``qid``, ``sample`` if sampled, ``qanswer``.
@@ -232,7 +224,7 @@ class Results:
             ColumnError: the system has no answers.
         """
         self._check(name)
-        frame = self.rows(name, [QID, SAMPLE, QANSWER])
+        frame = self._rows(name, [QID, SAMPLE, QANSWER])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "
@@ -253,7 +245,7 @@ class Results:
         self._check(name)
         if name in self.credits:
             return self.credits[name].copy()
-        frame = credit_in(self.rows(name))
+        frame = credit_in(self._rows(name))
         if CREDIT not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no credit (missing column {CREDIT!r}); add a stage for it to "
@@ -274,23 +266,25 @@ class Results:
             NotFoundError: the system is unknown.
         """
         self._check(name)
-        return self.stage_notes(name)
+        return self._notes(name)
 
     def better(self, measure: str) -> str:
         """Return the better direction of a measure, ``"higher"`` or ``"lower"``."""
         return self.info(measure).better
 
-    def info(self, measure: Any, kind: str = "measure") -> MeasureInfo:
-        """Return what is known about a measure.
+    def info(self, measure: Any) -> MeasureInfo:
+        """Return what is known about a measure: its direction, bounds, caveat, parts and more.
 
         Args:
             measure: a measure or its label. ``AWRF@10`` matches an AWRF@10 with any groups and
                 target, if there is only one.
-            kind: the kind of object, for the error.
 
         Raises:
             NotFoundError: the results have no such measure, or several.
         """
+        return self._info(measure, "measure")
+
+    def _info(self, measure: Any, kind: str) -> MeasureInfo:
         label, name, params = str(measure).strip(), "", {}
         if label not in self.measures:
             try:
@@ -305,7 +299,7 @@ class Results:
             raise NotFoundError(kind, str(measure), self.measures)
         return matches[0]
 
-    def measure(self, label: str) -> Any:
+    def _measure(self, label: str) -> Any:
         """Return a measure as an object.
 
         Raises:
@@ -313,8 +307,8 @@ class Results:
             ParameterError: its groups or target are not registered, or others of the same name.
         """
         info = self.info(label)
-        if info in self.objects:
-            return self.objects[info]
+        if info in self._objects:
+            return self._objects[info]
         for one in _missing(info):
             needed_for = "values by sample, sampling bias and errors by level"
             raise MissingPluginError(
@@ -333,14 +327,7 @@ class Results:
 
     @cached_property
     def _all_measures(self) -> dict[str, Any]:
-        return {info.label: self.measure(info) for info in self.measures}
-
-    def checked_margins(self, margin: Margin) -> Margin:
-        """Return margins by the labels of measures."""
-        if not isinstance(margin, Mapping):
-            return margin
-        kind = "measure of the comparison"
-        return {self.info(m, kind).label: limit for m, limit in margin.items()}
+        return {info.label: self._measure(info) for info in self.measures}
 
     def compare(
         self,
@@ -405,8 +392,8 @@ class Results:
             The columns of `fairtk.experiment.Comparison.queries_needed`, with ``system`` instead of
             ``run``.
         """
-        compared = self.system_comparison(baseline)
-        return compared.plan(self.variances, difference, n_samples, options)
+        compared = system_comparison(self, baseline)
+        return compared.plan(self._variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
         """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.
@@ -424,13 +411,13 @@ class Results:
     @cached_property
     def _bias(self) -> pd.DataFrame:
         biased = [info for info in self.measures if info.has_sampling_bias]
-        measures = {info.label: self.measure(info) for info in biased}
+        measures = {info.label: self._measure(info) for info in biased}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
-            frame = self.rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
+            frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
             if SAMPLE not in frame.columns or EXPOSURE in frame.columns:
                 continue
-            judged = LabeledRun.of(self.labels, frame, "sampling_bias")
+            judged = LabeledRun.of(self._labels, frame, "sampling_bias")
             for label, measure in measures.items():
                 bias = measure.sampling_bias(judged)[judged.present]
                 known = bias[~np.isnan(bias)]
@@ -438,34 +425,11 @@ class Results:
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     @cached_property
-    def variances(self) -> Variances:
+    def _variances(self) -> Variances:
         """The function for the sampling variances of differences between systems."""
         measures = self._all_measures
         read = columns_read(measures.values())
-        return sampling_variances(lambda name: self.rows(name, read), self.qrels, measures)
-
-    def system_comparison(self, baseline: str | None) -> SystemComparison:
-        """Return the tests of systems against a baseline.
-
-        Raises:
-            ParameterError: there is no baseline.
-            NotFoundError: the system is unknown.
-        """
-        name = self.baseline if baseline is None else baseline
-        if name is None:
-            raise ParameterError(
-                f"compare requires a baseline: pass one of {self.systems}, or use "
-                "Experiment(baseline=...)"
-            )
-        self._check(name)
-        return SystemComparison(
-            self.per_query, self.systems, name, self.measures, self.values.means
-        )
-
-    @property
-    def paper_settings(self) -> Mapping[str, Any]:
-        """The baseline, test and correction of `to_latex` and `to_markdown`, if none are given."""
-        return {"baseline": self.baseline, "test": "t", "correction": "holm"}
+        return sampling_variances(lambda name: self._rows(name, read), self.qrels, measures)
 
     @overload
     def to_markdown(
@@ -646,6 +610,32 @@ def _missing(info: MeasureInfo) -> list[MeasureInfo]:
     return [one for one in info.with_parts() if one.name not in names]
 
 
+def system_comparison(results: Results, baseline: str | None) -> SystemComparison:
+    """Return the tests of systems against a baseline.
+
+    Raises:
+        ParameterError: there is no baseline.
+        NotFoundError: the system is unknown.
+    """
+    name = results.baseline if baseline is None else baseline
+    if name is None:
+        raise ParameterError(
+            f"compare requires a baseline: pass one of {results.systems}, or use "
+            "Experiment(baseline=...)"
+        )
+    checks.known("system", name, results.systems)
+    values = results.values
+    return SystemComparison(values.per_query, results.systems, name, results.measures, values.means)
+
+
+def checked_margins(results: Results, margin: Margin) -> Margin:
+    """Return margins by the labels of measures."""
+    if not isinstance(margin, Mapping):
+        return margin
+    kind = "measure of the comparison"
+    return {results._info(m, kind).label: limit for m, limit in margin.items()}
+
+
 def _warn_untested(text: str) -> None:
     warn(text, UndefinedWarning, stacklevel=6)
 
@@ -670,9 +660,9 @@ def compared_systems(
         levels: see `Results.compare`.
         on_untested: called with a text for each undefined test or interval.
     """
-    variances = results.variances if levels else None
-    margins = results.checked_margins(margin)
-    table = results.system_comparison(baseline).table(
+    variances = results._variances if levels else None
+    margins = checked_margins(results, margin)
+    table = system_comparison(results, baseline).table(
         drawing, correction, margins, variances, on_untested
     )
     failed = results.failures.groupby("system").size()

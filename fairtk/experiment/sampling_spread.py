@@ -180,6 +180,13 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
     return SharedSpread(n, m, both, covariance / 4, covariance / 2)
 
 
+def has_sampling_variance(measure: Any) -> bool:
+    """Return whether the sampling variance of a measure is known."""
+    return _is_of_pairs(measure) or isinstance(
+        measure, ExposureOfDocuments | ExpectedUtility | Expectation
+    )
+
+
 def _is_of_pairs(measure: Any) -> bool:
     is_of_documents = isinstance(measure, ExposureOfDocuments) and measure.PART != "relevance"
     return is_of_documents or isinstance(measure, type(GroupEE_D))

@@ -257,14 +257,12 @@ def load(folder: Path) -> dict[str, Any]:
             notes["note"] = notes["note"].map(json.loads).astype(object)
         remarks = tuple(map(read_remark, config.get("remarks", [])))
         return {
-            "rows": rows,
+            "_rows": rows,
             "values": Values(per_query[COLUMNS], means, undefined, remarks),
             "remarks": remarks,
             "measures": measures,
-            "labels": table(_LABELS) if measures else None,
-            "stage_notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(
-                drop=True
-            ),
+            "_labels": table(_LABELS) if measures else None,
+            "_notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
             "failures": table(_FAILURES),
             "credits": _credits(table(_CREDIT), config["credit"]) if config["credit"] else {},
             "baseline": config["baseline"],

@@ -295,7 +295,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def compares_queries(self) -> bool:
-        """Whether a value compares groups of queries, so that there is no test over queries."""
+        """Whether the aggregate compares groups of queries, so that there is no test over queries.
+
+        The values of queries are those of the measure inside.
+        """
         return False
 
     @property

@@ -108,9 +108,9 @@ def checked_scores(measure: FairMeasure, result: Any, judged: LabeledRun) -> Sco
         masks[NO_VALUE] = rest & judged.present
         masks[NO_WORST] = rest & ~judged.present
     counts: dict[str, IntArray] = {}
-    for kind, given in scores.counts.items():
+    for kind, count in scores.counts.items():
         check_kind(measure, kind)
-        number = _checked_array(measure, given, judged, f"the counts of {kind!r}", "biu")
+        number = _checked_array(measure, count, judged, f"the counts of {kind!r}", "biu")
         counts[kind] = number.astype(np.int64)
         if (counts[kind] < 0).any():
             raise MeasureError(

@@ -27,7 +27,8 @@ class MeasureInfo(str):
         about: what the values are about, as the end of a sentence.
         caveat: what the values do not show, as a clause; ``""`` if unknown.
         bounds: the smallest and the largest value; `None` if unbounded or unknown.
-        compares_queries: whether a value compares groups of queries, so that queries have no values
+        compares_queries: whether the mean is instead a comparison of groups of queries, as with
+            ``ByGroup(m, by="query")``: the values of queries are then those of the measure inside,
             and there is no test over queries.
         reads_groups: whether values depend on groups of documents.
         has_sampling_bias: whether values of sampled rankings have a bias that

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from fairtk import checks
 from fairtk.display import MarkedText, Table, latex_text, markdown_text, rounded_text
 from fairtk.errors import ParameterError, UndefinedWarning, warn
+from fairtk.experiment.compare_runs import DRAWING, Comparison
 from fairtk.experiment.comparison import SystemComparison
+from fairtk.experiment.results import Results, system_comparison
 from fairtk.frames import QID
 from fairtk.report.summaries import summary_texts
 from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
 from fairtk.statistics.corrections import CORRECTIONS
 from fairtk.statistics.tests import TESTS
-
-if TYPE_CHECKING:
-    from fairtk.experiment.results import Results
 
 
 def to_latex(results: Results, baseline: str | None, **options: Any) -> str:
@@ -44,7 +43,7 @@ def paper_table(
 ) -> Table:
     """Return the means with ranks and signs of significance; see `Results.to_latex`."""
     checks.integer("digits", digits)
-    settings = dict(results.paper_settings)
+    settings = _settings(results)
     if baseline is None:
         baseline = settings["baseline"]
     if baseline is not None:
@@ -63,7 +62,7 @@ def paper_table(
     signs: dict[tuple[str, str], str] = {}
     caption = [f"Means over {results.per_query[QID].nunique()} queries"]
     if has_tests:
-        compared = results.system_comparison(baseline or results.systems[0])
+        compared = system_comparison(results, baseline or results.systems[0])
         signs, counts = _signs(compared, baseline, drawing, str(correction), significance)
         corrected = corrected_for(str(correction), counts, len(results.systems), letters)
         caption = [
@@ -83,6 +82,15 @@ def paper_table(
     text = " ".join([f"{caption[0]}.", *summary_texts(results)])
     heads = [*(["#"] if letters else []), "system", *heads]
     return Table(heads, rows, text)
+
+
+def _settings(results: Results) -> dict[str, Any]:
+    """Return the baseline, test and correction of a table, if none are given."""
+    if not isinstance(results, Comparison):
+        return {"baseline": results.baseline, "test": "t", "correction": "holm"}
+    baseline = results.baseline if results.settings["is_named"] else None
+    names = (*DRAWING, "correction")
+    return {"baseline": baseline, **{name: results.settings[name] for name in names}}
 
 
 def _signs(

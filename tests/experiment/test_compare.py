@@ -48,8 +48,8 @@ def test_evaluate_is_ir_measures():
     result = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, "E(P@3)"])
     assert result.means.index.tolist() == list(RUNS)
     assert result.means.columns.tolist() == ["nDCG@5", "E(P@3)"]
-    assert result.long()["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
-    assert (result.long()["n"] == 12).all() and (result.long()["undefined"] == 0).all()
+    assert result.counts["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
+    assert (result.counts["n"] == 12).all() and (result.counts["undefined"] == 0).all()
     for name, frame in RUNS.items():
         expected = values(nDCG @ 5, frame)
         mine = result.per_query

@@ -54,7 +54,7 @@ def test_names_of_groups_and_targets_are_printed(results, tmp_path):
 
 
 def test_layouts_hold_the_same_values(results):
-    long = results.long().pivot(index="system", columns="measure", values="mean")
+    long = results.counts.pivot(index="system", columns="measure", values="mean")
     pd.testing.assert_frame_equal(
         long.loc[results.systems, results.measures], results.means, check_names=False
     )
