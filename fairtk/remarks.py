@@ -43,6 +43,7 @@ class RemarkKind:
 UNDEFINED = "undefined"
 AVERAGED = "undefined, but averaged"
 MISSING = "missing queries"
+FAILED = "failed queries"
 NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
 SHORT_RANKINGS = "short rankings"
@@ -86,6 +87,11 @@ KINDS: dict[str, RemarkKind] = {
     ),
     MISSING: RemarkKind(
         MissingWarning, "{queries} are missing from the run; they get the worst value"
+    ),
+    FAILED: RemarkKind(
+        DataWarning,
+        "{queries} failed ({detail}) and get the worst value; with a save_dir, the next run "
+        "retries them, and with retry_failed=True also prompts that a model refused",
     ),
     NO_COMMON: RemarkKind(
         UnmatchedWarning, "no query in common with the qrels ({detail}); {queries} count as missing"
@@ -356,8 +362,9 @@ def text_of(remarks: Sequence[Remark]) -> str:
 
 
 def shown_texts(remarks: Iterable[Remark]) -> list[str]:
-    """Return the texts of remarks for captions, without undefined values, which tables count."""
-    return [f"{text_of(group)}." for group in _grouped(remarks) if group[0].kind != UNDEFINED]
+    """Return the texts of remarks for captions, without those on numbers that tables show."""
+    groups = (group for group in _grouped(remarks) if group[0].kind not in (UNDEFINED, FAILED))
+    return [f"{text_of(group)}." for group in groups]
 
 
 def _queries(remarks: Sequence[Remark]) -> str:

@@ -27,8 +27,6 @@ ALLOWED = {
     # the grammar of strings of measures: E(nDCG@5) and A * B
     ("fairtk/measures/parsing.py", "E"): "NAME",
     ("fairtk/measures/parsing.py", "Product"): "NAME",
-    # the study of FAIR-QR reports failed queries itself
-    ("plugins/fairtk-papers/fairtk_papers/fair_qr/study.py", "Experiment: "): "fairtk",
 }
 """The places that read words, with the library that the words are from; the list only shrinks."""
 

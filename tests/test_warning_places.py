@@ -25,7 +25,6 @@ PLACES = {
     f"{PAPERS}/fair_qr/stages.py::StudySystem.transform_with_notes": (
         "fairtk: warnings of training are stored with the notes"
     ),
-    f"{PAPERS}/fair_qr/study.py::QrStudy._run_cells": "fairtk: each is issued once per study",
     f"{PAPERS}/fair_qr/study.py::QrStudy.refiner": "fairtk: a setting that the study shows",
     f"{PAPERS}/fair_rag/study.py::credit_values": "fairtk: the table has undefined rankings",
     f"{PAPERS}/studies.py::allow_name_reuse": "fairtk: names repeat within a folder",

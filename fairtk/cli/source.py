@@ -10,6 +10,8 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import NamedTuple
 
+from fairtk.errors import PluginError
+
 
 class Parameter(NamedTuple):
     """A parameter as it is written.
@@ -43,6 +45,7 @@ def signature(target: str) -> tuple[dict[str, Parameter], str]:
     Raises:
         ModuleNotFoundError: the module does not exist.
         AttributeError: the module does not have this name.
+        PluginError: the parameters are not in the source of fairtk or the package.
     """
     module, _, names = target.partition(":")
     name, _, method = names.partition(".")
@@ -50,31 +53,71 @@ def signature(target: str) -> tuple[dict[str, Parameter], str]:
     if definition is None:
         raise AttributeError(f"module {module!r} has no {name!r}")
     node, module = definition
-    function = node
-    if isinstance(node, ast.ClassDef):
-        inside = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
-        if method and method not in inside:
+    if isinstance(node, ast.ClassDef) and method:
+        members_of_class = _functions(node)
+        if method not in members_of_class:
             raise AttributeError(f"class {name!r} of module {module!r} has no {method!r}")
-        function = inside.get(method or "__init__", node)
-        node = function if method else node
-    if isinstance(function, ast.ClassDef):  # a dataclass
-        fields = [n for n in function.body if isinstance(n, ast.AnnAssign)]
-        pairs = [(ast.arg(ast.unparse(n.target), n.annotation), n.value) for n in fields]
-    else:
-        assert isinstance(function, ast.FunctionDef)
-        given = function.args
+        node = members_of_class[method]
+    parameters = _parameters(Definition(node, module))
+    if parameters is None:
+        raise PluginError(
+            f"{target}: the parameters cannot be read from the source, because it is neither a "
+            "function nor a dataclass nor a class with __init__ (its own or that of a base class "
+            "that is imported from fairtk or the same package)"
+        )
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    return parameters, ast.get_docstring(node) or ""
+
+
+def _functions(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    return {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+
+
+def _parameters(definition: Definition) -> dict[str, Parameter] | None:
+    """Return the parameters of a function or class; `None` if they are not in the source."""
+    node, module = definition
+    if isinstance(node, ast.ClassDef) and "__init__" in _functions(node):
+        node = _functions(node)["__init__"]
+    if isinstance(node, ast.FunctionDef):
+        given = node.args
         positional = [*given.posonlyargs, *given.args]
         without = [None] * (len(positional) - len(given.defaults))
         pairs = [
             *zip(positional, [*without, *given.defaults], strict=True),
             *zip(given.kwonlyargs, given.kw_defaults, strict=True),
         ]
-    parameters = {
-        arg.arg: Parameter(arg.arg, arg.annotation, value_of(default, module), module)
-        for arg, default in pairs
-    }
-    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
-    return parameters, ast.get_docstring(node) or ""
+        return {arg.arg: _parameter(arg.arg, arg.annotation, value, module) for arg, value in pairs}
+    if not isinstance(node, ast.ClassDef):
+        return None
+    written_bases = (written(module, name_of(base)) for base in node.bases)
+    of_bases = [
+        of_base
+        for base in written_bases
+        if base is not None and (of_base := _parameters(base)) is not None
+    ]
+    if not any(name_of(_called(decorator)) == "dataclass" for decorator in node.decorator_list):
+        return of_bases[0] if of_bases else None
+    parameters: dict[str, Parameter] = {}
+    for of_base in reversed(of_bases):
+        parameters |= of_base
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign) and name_of(field.annotation) not in _NO_FIELDS:
+            name = ast.unparse(field.target)
+            parameters[name] = _parameter(name, field.annotation, field.value, module)
+    return parameters
+
+
+_NO_FIELDS = ("ClassVar", "KW_ONLY")
+
+
+def _parameter(
+    name: str, annotation: ast.expr | None, default: ast.expr | None, module: str
+) -> Parameter:
+    return Parameter(name, annotation, value_of(default, module), module)
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
 
 
 def written(module: str, name: str) -> Definition | None:
@@ -163,9 +206,14 @@ def name_of(annotation: ast.expr) -> str:
 
 
 def _statements(module: str) -> Iterator[ast.stmt]:
-    """Yield the statements of a module or of its stub, those for type checkers included."""
-    for node in _tree(module).body:
-        yield from node.body if isinstance(node, ast.If) else [node]
+    """Yield the statements of a module or of its stub, those of all branches included."""
+    waiting: list[ast.AST] = [_tree(module)]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.Module | ast.If | ast.Try | ast.ExceptHandler | ast.With):
+            waiting = [*ast.iter_child_nodes(node), *waiting]
+        elif isinstance(node, ast.stmt):
+            yield node
 
 
 @cache

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -52,7 +53,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
-from fairtk.remarks import MISSING, Remark, emit
+from fairtk.remarks import FAILED, MISSING, Remark, emit, make_remark
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -326,7 +327,11 @@ def _results(
     remarks = (remarks_of_system(name, cells[name], len(engine.topics.qids)) for name in cells)
     of_stages = list(chain.from_iterable(remarks))
     emit([*of_stages, *stored_remarks], 4)  # also if all results failed
-    _warn_of_failures(failures.iloc[: len(failed)], len(order) * len(engine.topics.qids))
+    of_failures = _remarks_on_failures(failures, engine.topics.qids)
+    if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
+        lines = [f"{s}, {q}: {e}" for s, q, e in failed[:5]]
+        raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
+    emit(of_failures, 4)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = stored_rows(engine.store, cells, frame_rows)
@@ -349,7 +354,7 @@ def _results(
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
     emit(counted, 4)
-    values = replace(values, remarks=(*of_stages, *stored_remarks, *counted))
+    values = replace(values, remarks=(*of_stages, *stored_remarks, *of_failures, *counted))
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
@@ -463,19 +468,15 @@ def _warn_of_changes(store: Store, name: str, node: Node) -> None:
     )
 
 
-def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
-    if failures.empty:
-        return
-    lines = [f"{s}, {q}: {e}" for s, q, e in failures.head(5).itertuples(index=False)]
-    summary = f"{len(failures)} of {total} results failed ({format_list(lines, 3)})"
-    if len(failures) == total:
-        raise StageError(f"Experiment: {summary}")
-    warnings.warn(
-        f"Experiment: {summary}; they get the worst value; with a save_dir, the next run retries "
-        "them, and with retry_failed=True also prompts that a model refused",
-        DataWarning,
-        stacklevel=4,
-    )
+def _remarks_on_failures(failures: pd.DataFrame, qids: Sequence[str]) -> list[Remark]:
+    """Return the remarks on the failed queries of systems, with the first errors of all."""
+    all_qids = np.array(qids, dtype=object)
+    detail = format_list(failures["error"].drop_duplicates().tolist(), 3)
+    remarks = []
+    for name, of_system in failures.groupby("system", sort=False):
+        is_failed = np.isin(all_qids, of_system[QID].to_numpy(object))
+        remarks.append(make_remark(FAILED, "", str(name), is_failed, all_qids, detail))
+    return [remark for remark in remarks if remark is not None]
 
 
 @accepts_dataframes

@@ -91,11 +91,14 @@ class StudySystem(FairTransformer):
             run = pd.concat(runs, ignore_index=True)
             require_columns(run, RUN, "the study")
             Run(run.drop(columns=RANK), "the study").checked()  # invalid rankings are not stored
-        for warning in records:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-        texts = [str(w.message) for w in records if issubclass(w.category, FairtkWarning)]
+        texts = []
+        for record in records:  # the study issues those of fairtk
+            if issubclass(record.category, FairtkWarning):
+                texts.append(str(record.message))
+            else:
+                warnings.warn_explicit(
+                    record.message, record.category, record.filename, record.lineno
+                )
         for note in notes.values():
             note["warnings"] = texts
         self.missing = pd.concat(missing, ignore_index=True) if missing else None

@@ -16,7 +16,9 @@ from typing import Any
 
 import pandas as pd
 
+from fairtk import Remark
 from fairtk.errors import (
+    DataWarning,
     FairtkWarning,
     InputError,
     ParameterError,
@@ -568,22 +570,20 @@ class QrStudy:
         elif self._parallel and cell.refines:
             size = _PARALLEL_LOOPS
         systems, pending = {}, {}
-        with warnings.catch_warnings(record=True) as records:
-            warnings.simplefilter("always")
-            for study, cell, alias in cells:
-                if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
-                    study.retriever.prepare()  # its time is not part of a query's
-                stage = study.stage(cell, study._model(cell, ledger), alias)
-                systems[f"{cell.attribute}: {alias.label}"] = stage
-                pending[stage] = study.pending(cell)[QID].tolist()
-            engine = {"batch_size": size, **self.engine, "fail_fast": True}
-            try:
-                Experiment(systems, topics, save_dir=self.folder, **engine)
-            except StageError as error:
-                reason = getattr(error.__cause__, "reason", error.__cause__)
-                if reason is not None:  # else all queries are stored as missing
-                    raise reason from (error if self._parallel else None)
-        self._issue_warnings(pending, records)
+        for study, cell, alias in cells:
+            if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
+                study.retriever.prepare()  # its time is not part of a query's
+            stage = study.stage(cell, study._model(cell, ledger), alias)
+            systems[f"{cell.attribute}: {alias.label}"] = stage
+            pending[stage] = study.pending(cell)[QID].tolist()
+        engine = {"batch_size": size, **self.engine, "fail_fast": True}
+        try:
+            Experiment(systems, topics, save_dir=self.folder, **engine)
+        except StageError as error:
+            reason = getattr(error.__cause__, "reason", error.__cause__)
+            if reason is not None:  # else all queries are stored as missing
+                raise reason from (error if self._parallel else None)
+        self._issue_warnings(pending)
 
     def _refuse_empty_rankings(self) -> None:
         """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
@@ -609,31 +609,19 @@ class QrStudy:
             }
         return random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
 
-    def _issue_warnings(
-        self, ranked: Mapping[Any, list[str]], records: list[warnings.WarningMessage]
-    ) -> None:
-        """Issue the recorded warnings, each text once per study."""
-        qids_by_text: dict[str, list[str]] = {}
-        remarks: list[Any] = []
+    def _issue_warnings(self, ranked: Mapping[Any, list[str]]) -> None:
+        """Issue the warnings that the notes of systems have, each text once per study."""
+        texts: list[tuple[list[str], str]] = []
+        remarks: list[Remark] = []
         with self._store() as store:
             for stage, qids in ranked.items():
                 results = stored_results(store, stage, self._topics)
                 remarks += results.remarks
-                for qid in qids:
-                    for text in results.notes[qid]["warnings"]:
-                        qids_by_text.setdefault(text, []).append(qid)
-        all_qids = [qid for qids in ranked.values() for qid in qids]
-        first = {str(record.message): record for record in reversed(records)}
-        texts = dict.fromkeys(str(record.message) for record in records)
-        for text in merge_warnings(
-            (qids_by_text.get(text, all_qids), text)
-            for text in texts
-            if not text.startswith("Experiment: ")  # the system warns about missing queries
-        ):
+                texts += [([q], text) for q in qids for text in results.notes[q]["warnings"]]
+        for text in merge_warnings(texts):
             if text not in self.issued_warnings:
                 self.issued_warnings[text] = None
-                record = next(r for start, r in first.items() if text.startswith(start))
-                warnings.warn_explicit(text, record.category, record.filename, record.lineno)
+                warnings.warn(text, DataWarning, stacklevel=2)
         # the experiment has issued the remarks, with the names of the systems
         self.issued_warnings.update((remark.text, None) for remark in remarks)
 
