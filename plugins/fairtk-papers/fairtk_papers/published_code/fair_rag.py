@@ -7,19 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.exposure import MU, expected_exposure, sum_by_index
 from fairtk.measures import CUTOFF, FairMeasure, LabeledRun, Param, Scores
+from fairtk_papers.published_code.expeval import PARAMETERS
 from fairtk_papers.published_code.values import NO_USEFUL, PublishedValues
-
-NORMALIZE = Param(bool, default=True, desc="divide by the bounds of the published code")
-REL = Param(
-    (int, float),
-    default=None,
-    desc="smallest label of a useful document (default: any above 0)",
-    check=checks.positive,
-)
 
 
 class FairRagExposure(FairMeasure):
@@ -29,8 +21,8 @@ class FairRagExposure(FairMeasure):
     BOUNDS = (0.0, math.inf)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
-        "normalize": NORMALIZE,
-        "rel": REL,
+        "normalize": PARAMETERS["normalize"],
+        "rel": PARAMETERS["rel"],
     }
     is_by_query = True
     depends_on_length = True
