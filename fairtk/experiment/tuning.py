@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from tqdm import tqdm
 from fairtk import checks, stage_context
 from fairtk.errors import (
     FairtkError,
-    FairtkWarning,
     InputError,
     NotFoundError,
     ParameterError,
@@ -32,6 +30,7 @@ from fairtk.frames import QID, digest, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
+from fairtk.measures.evaluator import Evaluator
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -144,13 +143,8 @@ class Tuner:
     def _cached_values(self, number: int, left_out: frozenset[int]) -> pd.Series:
         """Return the values of settings on held-out folds, by default on all topics."""
         if (number, left_out) not in self._values:
-            with (
-                warnings.catch_warnings(),
-                stage_context.changed(remarks={}),
-                self._named(self.settings[number]),
-            ):
-                # the final runs cause the same warnings and remarks
-                warnings.simplefilter("ignore", FairtkWarning)
+            # the final runs make the same remarks
+            with stage_context.changed(remarks={}), self._named(self.settings[number]):
                 self._values[number, left_out] = self._measured(self.settings[number], left_out)
         return self._values[number, left_out]
 
@@ -159,9 +153,11 @@ class Tuner:
         if left_out:
             topics = topics[[f in left_out for f in self._fold_of_topic]].reset_index(drop=True)
             self._fit(system, left_out)
-        runs = {"system": system.transform(topics)}
-        values = Experiment(runs, topics, self.qrels, [self.judge]).per_query
-        return values.set_index(QID)["value"].reindex(topics[QID].astype(str))
+        qids = topics[QID].astype(str)
+        labels = self.qrels[self.qrels[QID].astype(str).isin(qids)]
+        evaluator = Evaluator([self.judge], labels)
+        scores, _ = evaluator.evaluate(evaluator.checked(system.transform(topics)))
+        return pd.Series(scores[self.judge].values, evaluator.qrels.qids).reindex(qids)
 
     def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
         train = self.topics[[f not in left_out for f in self._fold_of_topic]]

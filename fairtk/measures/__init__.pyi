@@ -9,6 +9,7 @@ from .ee import EE_D as EE_D
 from .ee import EE_L as EE_L
 from .ee import EE_R as EE_R
 from .eu import EU as EU
+from .evaluation import evaluate as evaluate
 from .expectation import E as E
 from .explain import Explanation as Explanation
 from .group_ee import GroupEE_D as GroupEE_D

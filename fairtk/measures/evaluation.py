@@ -35,10 +35,20 @@ from fairtk.measures.scores import Scores
 
 
 def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
-    """Return the scores of each measure.
+    """Return the scores of each measure, without warnings.
 
     Each distinct part of composite measures is computed once, and so is what measures of a family
     share. For measures of other providers, the run must not be sampled.
+
+    Args:
+        measures: measures of fairtk, plugins and ir_measures.
+        judged: a run with its labels, e.g. ``LabeledRun.of(qrels, run, "my run")``.
+
+    Raises:
+        ColumnError: a required column is missing.
+        InputError: a measure requires one ranking per query, and the run is sampled.
+        MeasureError: a measure returns something else than a value per query.
+        ParameterError: a required parameter is not set.
     """
     listed = list(dict.fromkeys(measures))
     own, others = split_by_provider(listed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
@@ -21,7 +19,6 @@ from pyterrier._ops import RankCutoff
 from fairtk import measures
 from fairtk.credit import AE_D, AE_R, Citations, CreditGap, Subsets, from_answers
 from fairtk.errors import (
-    FairtkWarning,
     FormatError,
     InputError,
     NotFoundError,
@@ -32,7 +29,7 @@ from fairtk.errors import (
 from fairtk.experiment import Experiment, Results, plan
 from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
 from fairtk.llm import DeferredError, Ledger
-from fairtk.measures import E
+from fairtk.measures import E, LabeledRun, evaluate
 from fairtk.transformers import (
     Candidates,
     FairSampler,
@@ -572,18 +569,16 @@ def credit_values(
         total = positive.groupby([frame[QID], frame[SAMPLE]]).transform("sum")
         defined = complete & (total > 0)
         even = frame.assign(**{CREDIT: np.where(defined, 1.0, np.nan)})
-        with warnings.catch_warnings():  # the table reports undefined rankings
-            warnings.simplefilter("ignore", FairtkWarning)
-            rows = [
-                (metric.query_id, names[metric.measure] + suffix, metric.value)
-                for suffix, run in (("", frame), (EXPOSURE_SUFFIX, even))
-                for metric in ir_measures.iter_calc(
-                    credit_measures,
-                    labels,
-                    run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run,
-                )
-                if not suffix or names[metric.measure] != GAP  # always 0 for exposure
-            ]
+        rows: list[tuple[str, str, float]] = []
+        for suffix, run in (("", frame), (EXPOSURE_SUFFIX, even)):
+            run = run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
+            labeled = LabeledRun.of(labels, run, f"credit of {alpha}")
+            scores = evaluate(credit_measures, labeled)
+            for measure, name in names.items():
+                if not suffix or name != GAP:  # always 0 for exposure
+                    values = scores[measure].values.tolist()
+                    pairs = zip(labeled.qids, values, strict=True)
+                    rows += [(qid, name + suffix, value) for qid, value in pairs]
         parts.append(pd.DataFrame(rows, columns=[QID, "measure", "value"]).assign(alpha=alpha))
         share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
         positions = share.rename("value").reset_index()
