@@ -14,6 +14,7 @@ from os import PathLike
 from typing import ClassVar
 
 __all__ = [
+    "ChangedWarning",
     "ColumnError",
     "DataWarning",
     "DownloadError",
@@ -22,6 +23,7 @@ __all__ = [
     "FairtkWarning",
     "FormatError",
     "IdentityError",
+    "IneffectiveWarning",
     "InputError",
     "MeasureError",
     "MissingExtraError",
@@ -213,6 +215,14 @@ class MissingWarning(DataWarning):
     """Queries of the qrels are missing from the run; they get the worst value."""
 
     NAME = "missing"
+
+
+class ChangedWarning(DataWarning):
+    """A system differs from the stored system of its name, so it runs again."""
+
+
+class IneffectiveWarning(DataWarning):
+    """Settings cancel each other, so a stage changes nothing."""
 
 
 class UnmatchedWarning(DataWarning):

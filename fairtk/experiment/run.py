@@ -21,7 +21,7 @@ from fairtk import checks, stage_context
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, as_texts, html_text
 from fairtk.errors import (
-    DataWarning,
+    ChangedWarning,
     InputError,
     NotFoundError,
     ParameterError,
@@ -463,7 +463,7 @@ def _warn_of_changes(store: Store, name: str, node: Node) -> None:
     warnings.warn(
         f"system {name!r} differs from the stored system of this name "
         f"({'; '.join(changes[:5])}{more}); it runs again, and the stored results are kept",
-        DataWarning,
+        ChangedWarning,
         stacklevel=3,
     )
 

@@ -18,7 +18,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import despine, new_figure, series_style
 from fairtk.display.tables import frame_html
-from fairtk.errors import DataWarning, NotFoundError, ParameterError
+from fairtk.errors import IneffectiveWarning, NotFoundError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require_columns
 from fairtk.groups import Divergence, Groups, Target
@@ -536,7 +536,7 @@ class FairQR(FairTransformer):
             warnings.warn(
                 "FairQR: pool='union' and the retriever's scores give the ranking of the original "
                 "query; use pool='last' or 'refined', or another reranker",
-                DataWarning,
+                IneffectiveWarning,
                 stacklevel=3,
             )
 

@@ -31,6 +31,7 @@ from fairtk.display import (
     write_figure,
 )
 from fairtk.errors import (
+    ChangedWarning,
     DataWarning,
     FairtkWarning,
     FormatError,
@@ -445,7 +446,7 @@ def allow_name_reuse() -> Iterator[None]:
     unique only within each of them.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "system .* differs from the stored system", DataWarning)
+        warnings.simplefilter("ignore", ChangedWarning)
         yield
 
 

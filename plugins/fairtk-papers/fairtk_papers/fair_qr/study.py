@@ -19,7 +19,7 @@ import pandas as pd
 from fairtk import Remark
 from fairtk.errors import (
     DataWarning,
-    FairtkWarning,
+    IneffectiveWarning,
     InputError,
     ParameterError,
     StageError,
@@ -421,7 +421,7 @@ class QrStudy:
         retriever = self._bm25(**bm25) if bm25 else self.retriever
         with warnings.catch_warnings():
             # the study shows that pool="union" has no effect
-            warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
+            warnings.simplefilter("ignore", IneffectiveWarning)
             return FairQR(retriever, groups, target, llm, **options)
 
     def build(self, cell: Cell) -> Any:
