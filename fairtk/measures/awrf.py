@@ -1,4 +1,11 @@
-"""AWRF: attention-weighted rank fairness."""
+"""AWRF: attention-weighted rank fairness.
+
+`AttentionWeightedRankFairness.score_all` works on all queries at once, in three steps:
+
+1. the attention on each rank goes to its document, averaged over the samples of a query;
+2. each document passes it on to its groups, by their weights (``memberships``);
+3. the value is 1 minus the Jensen-Shannon divergence of the groups' shares and the target.
+"""
 
 from __future__ import annotations
 

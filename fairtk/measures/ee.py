@@ -1,7 +1,17 @@
-"""EE_D, EE_R and EE_L: disparity, relevance and loss of expected exposure.
+"""EE_D, EE_R and EE_L: disparity, relevance and loss of expected exposure of documents.
 
-`ExposureOfDocuments.compute` is the definition, and `ExposureOfDocuments.score_all` what a measure
-returns of it.
+For a query, let e be the exposure of each document: the attention on its rank, averaged over the
+sampled rankings. Let t be its exposure under the ideal policy, which sorts documents by grade and
+orders equal grades at random. Then::
+
+    EE-D = sum(e ** 2)
+    EE-R = sum(e * t)
+    EE-L = sum((e - t) ** 2) = EE-D - 2 * EE-R + sum(t ** 2)
+
+`ExposureOfDocuments.compute` returns all three and their bounds for all queries at once. Its arrays
+have one number per pair of a query and a document that is labeled or retrieved: ``pair_query`` and
+``pair_label`` of `LabeledRun`. `ExposureOfDocuments.score_all` returns the part of a measure,
+normalized if requested, and the reasons for undefined values.
 """
 
 from __future__ import annotations
@@ -99,7 +109,11 @@ class ExposureOfDocuments(ExpectedExposure):
         return super().identity_settings | FORMER
 
     def compute(self, judged: LabeledRun) -> Computed:
-        """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
+        """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020.
+
+        `values_and_bounds` has the sums, over all documents of a query: those without a label or a
+        rank, up to n, have exposure 0 and the target of grade 0.
+        """
         cutoff, exact = self["cutoff"], self["bounds"] == "exact"
         n, n_queries, query = n_documents(self, judged), len(judged.qids), judged.pair_query
         grade, exposure = self.grades(judged.pair_label), self.exposure(judged)

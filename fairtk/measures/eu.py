@@ -1,4 +1,8 @@
-"""EU: expected utility of generated answers."""
+"""EU: expected utility of generated answers.
+
+`ExpectedUtility.score_answers` compares each answer, one per query and sample, with the gold answer
+of its query; `ExpectedUtility.score_all` averages the utilities of a query.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,15 @@
 """GroupEE_D, GroupEE_R and GroupEE_L: expected exposure of groups (TREC Fair Ranking 2022, Task 2).
 
-`ExposureOfGroups.compute` is the definition, and `ExposureOfGroups.score_all` what a
-measure returns of it.
+For a query, let E be the exposure of each group: the sum over its documents (see
+`fairtk.measures.ee`), by default the useful ones only. Let T be its target exposure: its share in
+the target times the total attention on the ranks. Then::
+
+    GroupEE-D = sum(E ** 2)
+    GroupEE-R = sum(E * T)
+    GroupEE-L = sum((E - T) ** 2) = GroupEE-D - 2 * GroupEE-R + sum(T ** 2)
+
+`ExposureOfGroups.compute` returns all three for all queries at once, and
+`ExposureOfGroups.score_all` the part of a measure, with the reasons for undefined values.
 """
 
 from __future__ import annotations
