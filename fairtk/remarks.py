@@ -350,9 +350,16 @@ def register_kinds(kinds: Mapping[str, RemarkKind], owner: str) -> None:
 def text_of(remarks: Sequence[Remark]) -> str:
     """Return the text of remarks of one kind, measure, stage and detail on several systems."""
     first = remarks[0]
-    # saved results may have remarks of a plugin that is not installed
-    text = "{stage}{measure}: " + first.kind + " for {queries} {detail}"
-    return KINDS.get(first.kind, RemarkKind(FairtkWarning, text)).template.format(
+    kind = KINDS.get(first.kind)
+    if kind is None:  # of saved results
+        by = ", ".join(filter(None, (first.stage, first.measure)))
+        detail = f" ({first.detail})" if first.detail else ""
+        plugin, _, name = first.kind.partition(":")
+        return (
+            f"{by}: {name!r} for {_queries(remarks)}{detail}; the text of this remark requires the "
+            f"plugin of {plugin!r}, which is not installed"
+        )
+    return kind.template.format(
         measure=first.measure,
         stage=first.stage,
         count=sum(remark.count for remark in remarks),

@@ -68,14 +68,14 @@ def test_several_save_and_open_one_folder_at_the_same_time(folder, tmp_path):
     place, begun, going_on = tmp_path / "one", threading.Event(), threading.Event()
     one, two = open_results(folder), open_results(folder)
     one.save(place)
-    rows = one.rows
+    rows = one._rows
 
     def slowly(*given):
         begun.set()
         assert going_on.wait(300)
         return rows(*given)
 
-    one = replace(one, rows=slowly)
+    one = replace(one, _rows=slowly)
     with ThreadPoolExecutor(3) as pool:
         saving = pool.submit(one.save, place)
         assert begun.wait(300)
