@@ -13,6 +13,7 @@ import fairtk
 from fairtk import checks, errors
 from fairtk.frames import Qrels, require_columns
 from fairtk.groups import Groups, Target
+from fairtk.measures import LabeledRun, evaluate
 
 ROWS = [(q, d, float(-i)) for q in ("q1", "q2") for i, d in enumerate(("d1", "d2", "d3"))]
 RUN = pd.DataFrame(ROWS, columns=["qid", "docno", "score"])
@@ -52,6 +53,12 @@ CALLS = {
     "fairtk.plan measures": (lambda v: fairtk.plan([RUN], TOPICS, QRELS, v).cells, ["nDCG@2"]),
     "fairtk.evaluate runs": (lambda v: table(fairtk.evaluate(QRELS, v, ["nDCG@2"])), [RUN, OTHER]),
     "fairtk.evaluate measures": (lambda v: table(fairtk.evaluate(QRELS, RUN, v)), ["nDCG@2"]),
+    "fairtk.measures.evaluate measures": (
+        lambda v: [
+            s.values.tolist() for s in evaluate(v, LabeledRun.of(QRELS, RUN, "test")).values()
+        ],
+        [fairtk.EE_D @ 2, fairtk.EE_R @ 2],
+    ),
     "fairtk.evaluate groups": (
         lambda v: table(fairtk.evaluate(QRELS, RUN, ["AWRF@2"], groups=v, target=TARGET)),
         [GROUPS],

@@ -331,7 +331,7 @@ def _results(
     if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
         lines = [f"{s}, {q}: {e}" for s, q, e in failed[:5]]
         raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
-    emit(of_failures, 4)
+    emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 4)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = stored_rows(engine.store, cells, frame_rows)

@@ -13,7 +13,7 @@ from fairtk.errors import DataWarning, ParameterError, PluginError
 from fairtk.experiment import Results, open_results, prune, stored_results
 from fairtk.experiment.store import FILE
 from fairtk.llm.store import FORMAT, Database
-from fairtk.remarks import KINDS, NOT_REFINED
+from fairtk.remarks import FAILED, KINDS, NOT_REFINED, text_of
 from fairtk.transformers import FairTransformer, remark
 
 # those of plugins are tested there
@@ -25,11 +25,20 @@ def systems(folder):
 
 
 def run(pipelines, **options):
-    """Run an experiment; return its results and the texts of its warnings about stages."""
+    """Run an experiment; return its results and the texts of its warnings, without failures."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = fairtk.Experiment(pipelines, TOPICS, **options)
-    return results, [str(w.message) for w in caught if not str(w.message).startswith("Experiment")]
+    failures = [remark for remark in results.remarks if remark.kind == FAILED]
+    texts = [str(warning.message) for warning in caught]
+    if failures:
+        texts.remove(text_of(failures))
+    return replace(results, remarks=of_stages(results)), texts
+
+
+def of_stages(results):
+    """Return the remarks of stages; failed queries have a remark of their own."""
+    return tuple(remark for remark in results.remarks if remark.stage)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +103,7 @@ def test_a_resumed_run_repeats_them(store, first, tmp_path):
         assert len(texts) == len(set(texts)) > len(PIPELINES) / 2
     with pytest.warns(DataWarning):
         opened = open_results(store / "store")
-    assert sorted(opened.remarks, key=str) == sorted(first, key=str)
+    assert sorted(of_stages(opened), key=str) == sorted(first, key=str)
     results.save(tmp_path)
     assert Results.load(tmp_path).remarks == first
 
@@ -276,7 +285,7 @@ def test_stores_without_remarks_are_read(old, monkeypatch, is_read_only):
         monkeypatch.setattr("os.access", lambda *_: False)  # the tests may run as root
     assert stored_results(folder)["failed"].tolist() == [0, 0, 1]
     opened = open_results(folder)
-    assert opened.remarks == () and len(opened.rankings("a")) == 4 * 8 + 3 * 4
+    assert of_stages(opened) == () and len(opened.rankings("a")) == 4 * 8 + 3 * 4
     assert ((folder / FILE).read_bytes() == before) == is_read_only
     monkeypatch.undo()
     stored = fairtk.plan(pipelines, TOPICS, save_dir=folder).cells["stored"]
