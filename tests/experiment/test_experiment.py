@@ -276,7 +276,7 @@ def test_a_failed_query_is_counted_and_the_rest_goes_on(data, tmp_path):
     topics, qrels = data
     (tmp_path / "bad").write_text("q3 q7")
     pipeline = {"good": Retriever(), "bad": Retriever() >> FailsFor(tmp_path / "bad")}
-    with pytest.warns(DataWarning, match="2 of 24"):
+    with pytest.warns(DataWarning, match="2 of 12 queries of bad"):
         found = fairtk.Experiment(pipeline, topics, qrels, [nDCG @ 3], batch_size=5)
     assert found.failures[["system", "qid"]].to_numpy().tolist() == [["bad", "q3"], ["bad", "q7"]]
     assert "FailsFor: RuntimeError: no luck with q3" in found.failures["error"][0]
