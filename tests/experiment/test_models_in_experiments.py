@@ -98,13 +98,13 @@ def test_a_refused_prompt_costs_its_query_and_is_asked_again_only_on_request(
         llm = ledger.wrap(model(server)) if own else model(server)
         run = {"save_dir": tmp_path / "store", "executor": executor, "batch_size": 2}
         for _ in range(2):
-            with pytest.warns(DataWarning, match="2 of 10"):
+            with pytest.warns(DataWarning, match="1 of 5"):
                 results = fairtk.Experiment(systems(llm), TOPICS, **run)
             assert set(results.failures["qid"]) == {"q3"}
             assert results.answers("fixed")["qid"].nunique() == 4
         assert set(server.counts.values()) == {1}
         before = len(server.requests)
-        with pytest.warns(DataWarning, match="2 of 10"):
+        with pytest.warns(DataWarning, match="1 of 5"):
             fairtk.Experiment(systems(llm), TOPICS, **run, retry_failed=True)
         n_retried = len(server.requests) - before
         assert n_retried > 0 and set(server.counts.values()) == {1, 2}
