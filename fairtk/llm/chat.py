@@ -69,7 +69,7 @@ class Completion:
             text.
         sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
             message was added to the first message of the user, because the server refuses that
-            role; otherwise empty.
+            role; otherwise empty. A ledger keeps it.
 
     Raises:
         InputError: the text is not a string.

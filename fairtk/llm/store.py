@@ -421,12 +421,6 @@ class Row(NamedTuple):
     created: str  # UTC
     unusable: int  # 1 if it cannot be used, else 0
 
-    @property
-    def completion(self) -> Completion:
-        """The answer."""
-        counts = (self.prompt_tokens, self.completion_tokens)
-        return Completion(self.answer, *counts, self.seconds, self.finish)
-
 
 class FailureRow(NamedTuple):
     """A row of the table of failures that cannot pass."""
@@ -468,6 +462,10 @@ _INSERT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in Row._fields[1:])} "
     "WHERE answers.unusable AND answers.created < "
 )
+_SENT = (  # most answers have none, and JSON is slow to read
+    "CASE WHEN instr(parameters, '\"sent\"') THEN coalesce(json_extract(parameters, '$.sent'), '') "
+    "ELSE '' END"
+)
 _CHUNK = 500  # keys in a statement; SQLite's limit is 999 in old builds
 
 
@@ -485,7 +483,7 @@ class AnswerStore:
         """Return the stored answers by key, except unusable ones created before `since`."""
         columns = "key, answer, prompt_tokens, completion_tokens, seconds, finish"
         usable = "AND NOT (unusable AND created < ?)"
-        rows = self._rows(f"SELECT {columns} FROM answers", keys, usable, since)
+        rows = self._rows(f"SELECT {columns}, {_SENT} FROM answers", keys, usable, since)
         return {key: Completion(*values) for key, *values in rows}
 
     def failures(self, keys: Iterable[str], since: str = "") -> dict[str, str]:
