@@ -1,4 +1,4 @@
-"""Models that return or do something wrong: an error with the query and the prompt, nothing lost."""
+"""Wrong models: an error with the query or the prompt, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -134,16 +134,22 @@ class Silent:
     generate = "not a method"
 
 
-@pytest.mark.parametrize(
-    "llm",
-    [Silent(), Silent, 5, None, "gpt-4o", object()],
-    ids=["text", "class", "number", "none", "name", "object"],
-)
-def test_what_cannot_generate_is_refused_wherever_a_model_is_expected(tmp_path, llm):
+NO_MODELS = {
+    "attribute": Silent(),
+    "class": Silent,
+    "number": 5,
+    "none": None,
+    "name": "gpt-4o",
+    "object": object(),
+}
+
+
+@pytest.mark.parametrize("name", NO_MODELS)
+def test_what_cannot_generate_is_refused_wherever_a_model_is_expected(tmp_path, name):
     with Ledger(tmp_path / "l") as ledger:
         for door in (as_chat_model, ledger.wrap, Generator, fairtk.QueryRefiner):
             with pytest.raises(ParameterError, match="llm"):
-                door(llm)
+                door(NO_MODELS[name])
 
 
 NONSENSE = {
