@@ -64,7 +64,7 @@ from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Completion, Ledger, LedgerModel
-from fairtk.llm.chat import Outcome, now, on_outcome, questions
+from fairtk.llm.chat import Outcome, now, questions
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS
@@ -293,7 +293,7 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
                 move()
 
         add(0)
-        with on_outcome(count):
+        with stage_context.changed(on_answers=count):
             yield add
 
 

@@ -143,7 +143,7 @@ class FunctionModel(ChatModel):
             raise InputError(
                 f"{where} must return a list of answers, got {outputs!r:.80} for {asked}"
             )
-        answers = [getattr(output, "text", output) for output in outputs]
+        answers: list[Any] = [getattr(output, "text", output) for output in outputs]
         if len(answers) != len(prompts):
             raise InputError(
                 f"{where} must return one answer per prompt, got {len(answers)} answers for {asked}"

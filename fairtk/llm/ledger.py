@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairtk import checks, stage_context
 from fairtk.errors import ParameterError
@@ -44,18 +43,6 @@ from fairtk.stage_context import Recording
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
-
-
-class Collector(Protocol):
-    """An object that collects the calls that are not recorded, instead of the models."""
-
-    def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
-        """Take calls by key."""
-
-
-def refused_ledgers() -> AbstractContextManager[None]:
-    """Refuse to open the files of ledgers within the block, e.g. on another computer."""
-    return stage_context.changed(refuses_ledgers=True)
 
 
 class Ledger:
