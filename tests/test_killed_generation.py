@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-psutil = pytest.importorskip("psutil")
 pytest.importorskip("transformers")
 import killed_generation
 import tiny_models
+
+psutil = pytest.importorskip("psutil")
 
 KILLS = 20
 
