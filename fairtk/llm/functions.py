@@ -137,16 +137,16 @@ class FunctionModel(ChatModel):
         """Return one text per prompt."""
         outputs: Any = self.function(prompts)
         where = f"the model {self.name!r}"
-        asked = f"{len(prompts)} prompts, the first {prompts[0][:80]!r}"
+        batch = f"{len(prompts)} prompts, the first {prompts[0][:80]!r}"
         # the characters of a text would be taken for answers
         if isinstance(outputs, str | bytes) or not isinstance(outputs, Iterable):
             raise InputError(
-                f"{where} must return a list of answers, got {outputs!r:.80} for {asked}"
+                f"{where} must return a list of answers, got {outputs!r:.80} for {batch}"
             )
         answers: list[Any] = [getattr(output, "text", output) for output in outputs]
         if len(answers) != len(prompts):
             raise InputError(
-                f"{where} must return one answer per prompt, got {len(answers)} answers for {asked}"
+                f"{where} must return one answer per prompt, got {len(answers)} answers for {batch}"
             )
         for prompt, text in zip(prompts, answers, strict=True):
             if not isinstance(text, str):
