@@ -43,8 +43,8 @@ class StageContext:
         recording: how calls are recorded; `None` outside of experiments.
         generator: a model whose answers are not recorded, because they are stored by its content.
         refuses_ledgers: whether opening the file of a ledger is an error, e.g. on another computer.
-        collector: takes the calls that are not in a ledger, instead of the models; see
-            `fairtk.llm.ledger.Collector`.
+        collector: takes the calls that are not in a ledger, instead of the models, by its method
+            ``take`` (`fairtk.batch`).
     """
 
     remarks: dict[str, list[StageRemark]] | None = None

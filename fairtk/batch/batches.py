@@ -259,7 +259,7 @@ class _Reader:
 
         for row, price in self.ledger.store.file.write(write):
             known_price = math.nan if price is None else price
-            self.ledger.budget.count(row.completion, known_price)
+            self.ledger.budget.count(row.prompt_tokens, row.completion_tokens, known_price)
             self.reading.price += known_price
         return bool(known)
 

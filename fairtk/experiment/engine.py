@@ -28,7 +28,7 @@ import pandas as pd
 from fairtk import stage_context
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
-from fairtk.errors import InputError, format_list
+from fairtk.errors import InputError, StageError, format_list
 from fairtk.experiment.executors import DaskExecutor, Executor, Session
 from fairtk.experiment.identity import (
     Node,
@@ -64,7 +64,7 @@ from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Completion, Ledger, LedgerModel
-from fairtk.llm.chat import Outcome, now, on_outcome, questions
+from fairtk.llm.chat import Outcome, now, questions
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS
@@ -190,7 +190,8 @@ def generate(
 ) -> None:
     """Generate missing answers; each prompt then has an answer, an error, or is deferred.
 
-    Stored failures, which cannot pass, are errors, unless `retry_failed`.
+    Stored failures, which cannot pass, are errors, unless `retry_failed`. With `fail_fast`, it ends
+    after the first batch with a failure.
 
     `on_progress` is called with the number of finished prompts.
     """
@@ -217,6 +218,8 @@ def generate(
         prompt_set.errors.update({prompt: f.reason for prompt, f in failures.items()})
         prompt_set.deferred.update(deferred)
         on_progress(len(batch.prompts))
+        if fail_fast and failures:
+            return
 
 
 MINUTE = 60.0
@@ -290,7 +293,7 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
                 move()
 
         add(0)
-        with on_outcome(count):
+        with stage_context.changed(on_answers=count):
             yield add
 
 
@@ -582,12 +585,25 @@ class Engine:
                 self.retry_failed,
                 progress,
             )
+        if self.fail_fast:
+            self._raise_first_error(nodes)
         for prompt_set in prompt_sets.values():
             # a resumed run has no prompts of finished levels, and must cut the same batches
             prompt_set.prompts.clear()
         for node in nodes:
             for prompts in self._prompts.pop(node.number):
                 self._put_answers(node, prompts)
+
+    def _raise_first_error(self, nodes: Sequence[Node]) -> None:
+        """Raise a `StageError` for the first query with a prompt that failed, if there is one."""
+        for node in nodes:
+            reasons = self.prompt_sets[node.number].errors
+            for prompts in self._prompts[node.number] if reasons else ():
+                spans, _ = self._input(node, prompts.qids)
+                for qid, first, size in spans:
+                    for index in prompts.rows[first : first + size].tolist():
+                        if (reason := reasons.get(prompts.texts[index])) is not None:
+                            raise StageError(f"{node.stage.name} failed for qid {qid!r}: {reason}")
 
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: its input with answers."""

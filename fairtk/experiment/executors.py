@@ -22,7 +22,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from fairtk import checks
+from fairtk import checks, stage_context
 from fairtk.errors import (
     FairtkError,
     MissingExtraError,
@@ -41,7 +41,6 @@ from fairtk.experiment.work import (
     to_worker,
 )
 from fairtk.interpreters import ENDED, Interpreter, cores
-from fairtk.llm.ledger import refused_ledgers
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """A function that runs a task; it gets the stages of ``task.needs`` by key, and the task."""
@@ -685,7 +684,7 @@ def run_in_worker(version: str, payload: bytes, packed: Mapping[str, tuple[str, 
         except Exception as error:
             return "failed", make_picklable(error), []
         stages = {key: _loaded[name] for key, (name, _) in packed.items()}
-        with refused_ledgers():
+        with stage_context.changed(refuses_ledgers=True):
             return answer(function, stages, task)
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from fairtk import stage_context
 from fairtk.errors import (
     ColumnError,
+    FairtkError,
     IdentityError,
     InputError,
     MissingExtraError,
@@ -211,29 +212,34 @@ def run_batch(
         except DeferredError:
             return {}, {}, batch.prompts
     for index, prompt in enumerate(batch.prompts):
-        answer = read_answer(outcomes.get(index, Failure("the model gave no answer")))
+        answer = read_answer(outcomes.get(index, Failure(f"{llm.name!r} gave no answer")))
         if isinstance(answer, str):
             answers[prompt] = answer
-        elif batch.fail_fast:
-            raise StageError(answer.reason)
         else:
             failures[prompt] = answer
     return answers, failures, ()
 
 
 def _outcomes(llm: ChatModel, chats: Sequence[Chat], fail_fast: bool) -> dict[int, Outcome]:
-    """Return outcomes by index. If the model raises an error, chats are requested one by one."""
+    """Return outcomes by index. If the model raises an error, chats are requested one by one.
+
+    With `fail_fast`, up to the first failure.
+    """
     try:
         return dict(llm.outcomes(chats))
     except FATAL:
         raise
     except Exception as error:
-        if fail_fast:
-            raise StageError(f"{llm.name}: {error_line(error)}") from error
         if len(chats) == 1:
-            return {0: Failure(error_line(error))}
-    alone = [_outcomes(llm, [chat], fail_fast) for chat in chats]
-    return {index: outcomes[0] for index, outcomes in enumerate(alone) if 0 in outcomes}
+            name = "" if isinstance(error, FairtkError) else f"{llm.name!r}: "
+            return {0: Failure(f"{name}{error_line(error)}")}
+    outcomes: dict[int, Outcome] = {}
+    for index, chat in enumerate(chats):
+        for outcome in _outcomes(llm, [chat], fail_fast).values():
+            outcomes[index] = outcome
+            if fail_fast and isinstance(outcome, Failure):
+                return outcomes
+    return outcomes
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:

@@ -236,13 +236,13 @@ class Budget:
         if math.isnan(price) and self.max_cost is not None:
             price = most
             self._has_guesses = True
-        self.count(answer, price)
+        self.count(answer.prompt_tokens, answer.completion_tokens, price)
         return None if math.isnan(price) else price
 
-    def count(self, answer: Completion, price: float) -> None:
-        """Count an answer of this process at a price, NaN if unknown."""
+    def count(self, prompt: int | None, completion: int | None, price: float) -> None:
+        """Count an answer of this process by its tokens and its price, NaN if unknown."""
         with self._lock:
-            self.own = self.own.plus(answer.prompt_tokens, answer.completion_tokens, price)
+            self.own = self.own.plus(prompt, completion, price)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

@@ -8,7 +8,6 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
@@ -69,7 +68,7 @@ class Completion:
             text.
         sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
             message was added to the first message of the user, because the server refuses that
-            role; otherwise empty.
+            role; otherwise empty. A ledger keeps it.
 
     Raises:
         InputError: the text is not a string.
@@ -153,22 +152,6 @@ def _count(value: Any) -> int | None:
     except TypeError:
         return None
     return count if 0 <= count < 1 << 63 and not isinstance(value, bool) else None
-
-
-Listener = Callable[[Sequence[Outcome]], None]
-"""A function that is called with outcomes as they arrive from a server."""
-
-
-def on_outcome(listener: Listener) -> AbstractContextManager[None]:
-    """Pass the outcomes of calls within the block to a listener, as they arrive."""
-    return stage_context.changed(on_answers=listener)
-
-
-def notify(outcomes: Sequence[Outcome]) -> None:
-    """Pass outcomes to the listener, if there is one."""
-    listener = stage_context.current().on_answers
-    if listener is not None:
-        listener(outcomes)
 
 
 _PROMPTS = 32  # chats per batch

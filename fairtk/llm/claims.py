@@ -137,7 +137,7 @@ class Claims:
 
     def pay(
         self, rows: Sequence[Row], prices: Sequence[float | None], since: str = ""
-    ) -> list[Completion]:
+    ) -> dict[str, Completion]:
         """Commit answers with their payments in one transaction, and end their claims.
 
         Args:
@@ -146,7 +146,7 @@ class Claims:
             since: unusable answers created before this time are replaced.
 
         Returns:
-            The stored answers. If another process was first, its answer is stored.
+            The stored answers by key, if another process was first for one of them, else nothing.
         """
 
         def write(connection: sqlite3.Connection) -> int:
@@ -155,9 +155,8 @@ class Claims:
             return self._store.insert(connection, rows, since)
 
         if self._file.write(write) == len(rows):
-            return [row.completion for row in rows]
-        stored = self._store.get(row.key for row in rows)
-        return [stored[row.key] for row in rows]
+            return {}
+        return self._store.get(row.key for row in rows)
 
     def release(self, keys: Iterable[str], failures: Sequence[FailureRow] = ()) -> None:
         """End the claims of calls without an answer, and store failures that cannot pass."""

@@ -135,15 +135,18 @@ class FunctionModel(ChatModel):
 
     def _texts(self, prompts: list[str]) -> list[str]:
         """Return one text per prompt."""
-        outputs = self.function(prompts)
+        outputs: Any = self.function(prompts)
         where = f"the model {self.name!r}"
-        if isinstance(outputs, str | bytes):  # its characters would be taken for answers
-            raise InputError(f"{where} must return a list of answers, got {outputs[:40]!r}")
-        answers = [getattr(output, "text", output) for output in outputs]
+        batch = f"{len(prompts)} prompts, the first {prompts[0][:80]!r}"
+        # the characters of a text would be taken for answers
+        if isinstance(outputs, str | bytes) or not isinstance(outputs, Iterable):
+            raise InputError(
+                f"{where} must return a list of answers, got {outputs!r:.80} for {batch}"
+            )
+        answers: list[Any] = [getattr(output, "text", output) for output in outputs]
         if len(answers) != len(prompts):
             raise InputError(
-                f"{where} must return one answer per prompt, got {len(answers)} answers for "
-                f"{len(prompts)} prompts, the first {prompts[0][:80]!r}"
+                f"{where} must return one answer per prompt, got {len(answers)} answers for {batch}"
             )
         for prompt, text in zip(prompts, answers, strict=True):
             if not isinstance(text, str):

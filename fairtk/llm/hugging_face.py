@@ -125,19 +125,24 @@ class HuggingFaceModel(Configurable):
         """The number of absolute positions; `None` if positions are relative (T5)."""
         return getattr(self._config, "max_position_embeddings", None) or None
 
+    @property
+    def _batch_tokens(self) -> int:
+        """The maximum `cost` of a batch: the setting, or the default of the device."""
+        default = self.GPU_MOST if self._device.type == "cuda" else self.CPU_MOST
+        return self.batch_tokens or default
+
     @cached_property
     def _most(self) -> int:
-        """The maximum `cost` of a batch: the setting, halved whenever memory ran out."""
-        return self.batch_tokens or (
-            self.GPU_MOST if self._device.type == "cuda" else self.CPU_MOST
-        )
+        """The maximum `cost` that may fit into memory: less than any that did not."""
+        return self._batch_tokens
 
     def _in_batches(
         self, lengths: IntArray, new_tokens: int, run: Callable[[IntArray], Any], remedy: str
     ) -> Iterator[tuple[IntArray, Any]]:
         """Yield the indices of each batch and the output of `run`.
 
-        A batch that runs out of memory is halved, and the maximum size is lowered.
+        A batch that runs out of memory is halved, and so are later ones with the same cost. So the
+        parts of a batch do not depend on earlier batches.
 
         Args:
             lengths: tokens of each text; shape (n,).
@@ -150,7 +155,7 @@ class HuggingFaceModel(Configurable):
         """
         from tqdm import tqdm
 
-        waiting = plan_batches(lengths, self._most, new_tokens)[::-1]
+        waiting = plan_batches(lengths, self._batch_tokens, new_tokens)[::-1]
         # disable=None: only on a terminal; delay: only for work of more than 2 seconds
         with tqdm(
             total=len(lengths), desc=self.model, unit="text", delay=2, disable=None, leave=False
@@ -170,7 +175,7 @@ class HuggingFaceModel(Configurable):
                         f"{lengths[batch[0]]} tokens; {remedy}"
                     )
                 else:
-                    self._most = min(self._most, max(1, price // 2))
+                    self._most = min(self._most, price - 1)
                     middle = len(batch) // 2
                     waiting += [batch[middle:], batch[:middle]]
 
@@ -310,7 +315,7 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         max_prompt_tokens: the maximum number of tokens of a prompt, special tokens included; `None`
             for the tokenizer's ``model_max_length`` or the limit in the model's configuration.
         batch_tokens: the maximum number of tokens of a batch, with padding and answers. `None` for
-            4,096 on a CPU and 262,144 on CUDA. If memory runs out, it is halved.
+            4,096 on a CPU and 262,144 on CUDA. If memory runs out, a batch is computed in halves.
         revision: branch, tag or commit on the hub; `None` for the default.
         temperature: the temperature of sampling, without beams; 0 for no sampling. FAIR-QR sets the
             paper's 0.3.
@@ -391,7 +396,10 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         return other
 
     def batches(self, chats: Sequence[Chat]) -> list[list[int]]:
-        """Return the indices of chats in batches of similar length, the longest chats first."""
+        """Return the indices of chats in batches of similar length, the longest chats first.
+
+        Batches do not depend on the memory: if it runs out, a batch is computed in parts.
+        """
         if not chats:
             return []
         order, lengths = _by_length(chats, self._encode(chats))
@@ -438,7 +446,7 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         )
 
     def _plan(self, lengths: IntArray) -> list[IntArray]:
-        return plan_batches(lengths, self._most, self.max_new_tokens)
+        return plan_batches(lengths, self._batch_tokens, self.max_new_tokens)
 
     @property
     def _limit(self) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairtk import checks, stage_context
 from fairtk.errors import ParameterError
@@ -44,18 +43,6 @@ from fairtk.stage_context import Recording
 
 _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
-
-
-class Collector(Protocol):
-    """An object that collects the calls that are not recorded, instead of the models."""
-
-    def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
-        """Take calls by key."""
-
-
-def refused_ledgers() -> AbstractContextManager[None]:
-    """Refuse to open the files of ledgers within the block, e.g. on another computer."""
-    return stage_context.changed(refuses_ledgers=True)
 
 
 class Ledger:
@@ -164,7 +151,7 @@ class Ledger:
             answer_row(key, llm.name, parameters, calls[key], answer)
             for key, answer in answers.items()
         ]
-        return dict(zip(answers, self.claims.pay(rows, prices, self.since), strict=True))
+        return {**answers, **self.claims.pay(rows, prices, self.since)}
 
     def most(self, llm: ChatModel, chat: Chat) -> float:
         """Return the maximum price of a call, 0 if there is no `max_cost`."""
@@ -203,14 +190,18 @@ class Ledger:
         # another process opens the file on first use
         if name not in ("store", "claims") or "path" not in vars(self):
             raise AttributeError(f"Ledger has no attribute {name!r}")
-        if stage_context.of_call().refuses_ledgers:
+        self.refuse_on_clusters("a model")
+        self._open(self.path)
+        return vars(self)[name]
+
+    def refuse_on_clusters(self, what: str) -> None:
+        """Raise an `LLMError` about a model on the worker of a cluster, where no file is open."""
+        if stage_context.of_call().refuses_ledgers and "store" not in vars(self):
             raise LLMError(
-                f"a model with the ledger {self.path} is called by a worker of a cluster, where "
+                f"{what} with the ledger {self.path} is called by a worker of a cluster, where "
                 "answers cannot be recorded: hold the model in an attribute of a transformer (or a "
                 "list, dict or dataclass there), so that the calling process calls it"
             )
-        self._open(self.path)
-        return vars(self)[name]
 
     def __enter__(self) -> Ledger:
         return self
@@ -334,6 +325,8 @@ class LedgerModel(ChatModel):
             LLMError: no call to the model would succeed.
         """
         chats = list(chats)
+        for chat in chats[:1]:
+            self.ledger.refuse_on_clusters(f"{self.name!r} (prompt: {chat.text[:80]!r})")
         positions: dict[str, list[int]] = {}
         for position, key in enumerate(self._keys(chats)):
             positions.setdefault(key, []).append(position)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk import checks
-from fairtk.errors import FormatError, InputError, did_you_mean
+from fairtk.errors import InputError, did_you_mean
 from fairtk.frames import digest
 from fairtk.frames.texts import words
-from fairtk.io.lines import text_lines
+from fairtk.io.rows import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
 
 Table = Mapping[str, Sequence[str]]
@@ -31,9 +31,10 @@ class KeywordRefiner(ChatModel):
     that these rules labeled.
 
     Args:
-        table: a TSV file with a header line and the columns ``group`` and ``term``, or a mapping
-            from group to terms. `None` for the packaged table (`fairtk.llm.local.PACKAGED`), with
-            the genders and the 20 regions of TREC Fair Ranking 2022.
+        table: a file with the columns ``group`` and ``term`` (TSV, CSV, JSON lines or Parquet), or
+            a mapping from group to terms. `None` for the packaged table
+            (`fairtk.llm.local.PACKAGED`), with the genders and the 20 regions of TREC Fair Ranking
+            2022.
         terms: the number of terms to add in one step, at least 1.
 
     Raises:
@@ -53,7 +54,7 @@ class KeywordRefiner(ChatModel):
                 str(group): tuple(str(term) for term in terms) for group, terms in table.items()
             }
         else:
-            self.table = read_table(PACKAGED if table is None else table)
+            self.table = _read(PACKAGED if table is None else table)
 
     @property
     def name(self) -> str:
@@ -103,34 +104,13 @@ class KeywordRefiner(ChatModel):
         return added
 
 
-_HEADER = "the first line must be 'group', a tab, 'term'"
-
-
-def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
-    """Return the terms of each group, in the file's order.
-
-    Args:
-        path: a TSV file (UTF-8) with the columns ``group`` and ``term``. Lines that begin with
-            ``#`` are comments.
-
-    Raises:
-        InputError: the file cannot be opened.
-        FormatError: a line is not UTF-8 or has no group or term. The error names the line.
-    """
-    terms_of: dict[str, list[str]] = {}
-    header = False
-    for number, line in text_lines(path):
-        if not line.strip() or line.startswith("#"):
-            continue
-        row = line.rstrip("\r\n").split("\t")
-        if not header:
-            header = row == ["group", "term"]
-            if not header:
-                raise FormatError(_HEADER, path, number)
-        elif len(row) != 2 or not row[0].strip() or not row[1].strip():
-            raise FormatError(f"expected group, tab, term, got {row!r}", path, number)
-        else:
-            terms_of.setdefault(row[0].strip(), []).append(row[1].strip())
-    if not header:
-        raise FormatError(_HEADER, path, 1)
-    return {group: tuple(dict.fromkeys(terms)) for group, terms in terms_of.items()}
+def _read(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
+    """Return the distinct terms of each group, in the file's order."""
+    rows = read_table(path)
+    rows.require(["group", "term"], "a table of terms")
+    terms: dict[str, dict[str, None]] = {}
+    for column in ("group", "term"):
+        rows.as_ids(column)
+    for group, term in rows.frame[["group", "term"]].astype(str).itertuples(index=False):
+        terms.setdefault(group, {})[term] = None
+    return {group: tuple(of_group) for group, of_group in terms.items()}

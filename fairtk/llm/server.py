@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from fairtk import checks
+from fairtk import checks, stage_context
 from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
 from fairtk.llm.chat import (
     Chat,
@@ -27,7 +27,6 @@ from fairtk.llm.chat import (
     Message,
     Outcome,
     escaped,
-    notify,
 )
 from fairtk.llm.replies import (
     BrokenReplyError,
@@ -351,7 +350,9 @@ class OpenAICompatible(ChatModel):
                         error, remaining = error or failure, iter(())
                         loop.call_soon_threadsafe(stop.set)
                 if outcomes:
-                    notify([outcome for _, outcome in outcomes])
+                    on_answers = stage_context.current().on_answers
+                    if on_answers is not None:
+                        on_answers([outcome for _, outcome in outcomes])
                     yield outcomes
             if error is not None:
                 self._servers.reset()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from fairtk.errors import FormatError
 from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
-from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
+from fairtk.llm.chat import Chat, Completion, as_json, call_keys, now, questions
 
 FORMAT = 6
 """``PRAGMA user_version`` of a file. Formats 4 and 5 are upgraded, others are refused."""
@@ -378,6 +378,8 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
     """Return the problem of a file with a remedy, empty if it can be used, and its format."""
+    from packaging.version import Version
+
     from fairtk import __version__
 
     [[version]] = connection.execute("PRAGMA user_version").fetchall()
@@ -391,13 +393,14 @@ def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
     if not version and not tables:
         return "the file is empty; use a copy of the file that is complete", version
     writers = connection.execute("SELECT version FROM writers") if "writers" in tables else []
-    names = [f"fairtk {name}" for (name,) in writers]
-    writer = max(names) if names else f"a{' later' if version > FORMAT else 'nother'} version of it"
+    versions = [name for (name,) in writers]
+    unknown = "a later version of it" if version > FORMAT else "another version of it"
+    writer = f"fairtk {max(versions, key=Version)}" if versions else unknown
     problem = (
         f"this fairtk ({__version__}) reads the formats 4 to {FORMAT}, the file has the format "
         f"{version}, written by {writer}"
     )
-    return f"{problem}; install {writer if names else 'that version'} to read it", version
+    return f"{problem}; install {writer if versions else 'that version'} to read it", version
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -417,12 +420,6 @@ class Row(NamedTuple):
     seconds: float
     created: str  # UTC
     unusable: int  # 1 if it cannot be used, else 0
-
-    @property
-    def completion(self) -> Completion:
-        """The answer."""
-        counts = (self.prompt_tokens, self.completion_tokens)
-        return Completion(self.answer, *counts, self.seconds, self.finish)
 
 
 class FailureRow(NamedTuple):
@@ -465,6 +462,10 @@ _INSERT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in Row._fields[1:])} "
     "WHERE answers.unusable AND answers.created < "
 )
+_SENT = (  # most answers have none, and JSON is slow to read
+    "CASE WHEN instr(parameters, '\"sent\"') THEN coalesce(json_extract(parameters, '$.sent'), '') "
+    "ELSE '' END"
+)
 _CHUNK = 500  # keys in a statement; SQLite's limit is 999 in old builds
 
 
@@ -482,7 +483,7 @@ class AnswerStore:
         """Return the stored answers by key, except unusable ones created before `since`."""
         columns = "key, answer, prompt_tokens, completion_tokens, seconds, finish"
         usable = "AND NOT (unusable AND created < ?)"
-        rows = self._rows(f"SELECT {columns} FROM answers", keys, usable, since)
+        rows = self._rows(f"SELECT {columns}, {_SENT} FROM answers", keys, usable, since)
         return {key: Completion(*values) for key, *values in rows}
 
     def failures(self, keys: Iterable[str], since: str = "") -> dict[str, str]:
@@ -510,10 +511,6 @@ class AnswerStore:
             chunk = distinct[first : first + _CHUNK]
             marks = ",".join("?" * len(chunk))
             yield from self.file.read(f"{query} WHERE key IN ({marks}) {more}", (*chunk, *values))
-
-    def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
-        """Commit an answer, unless its key has one, and return the stored answer."""
-        return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
 
     def put_texts(
         self, model: str, parameters: Mapping[str, Any], texts: Mapping[str, str]

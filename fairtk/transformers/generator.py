@@ -50,7 +50,7 @@ from fairtk.llm.loading import require_packages
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
-from fairtk.stage_context import changed, remark
+from fairtk.stage_context import changed, of_call, remark
 from fairtk.transformers.base import FairTransformer
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
@@ -131,6 +131,7 @@ class Generator(FairTransformer):
         self.llm: ChatModel = as_chat_model(llm)
         self.prompt: PromptBuilder = as_builder(prompt)
         self._answers: dict[str, str | Failure] = {}  # by prompt, for the next attempt
+        self._failed_since = ""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the column ``qanswer``.
@@ -292,6 +293,10 @@ class Generator(FairTransformer):
 
     def _generate(self, prompts: RowPrompts) -> list[str]:
         """Return one answer per prompt. Each distinct prompt is sent once."""
+        recording = of_call().recording
+        if recording is not None and recording.failed_since > self._failed_since:  # `retry_failed`
+            self._failed_since = recording.failed_since
+            self._answers = {p: a for p, a in self._answers.items() if isinstance(a, str)}
         answers = dict(self._answers)
         unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in answers]
         # two functions may have the same key in a ledger

@@ -85,6 +85,7 @@ def test_each_answer_is_recorded_and_paid_once(tmp_path, server, executor):
         return {**pipelines, **paid_stages.others(llm)}, expected
 
     pipelines, expected = systems()
+    assert len(pipelines) >= 20
     results = fairtk.Experiment(pipelines, TOPICS, **run)
     prompts = Counter(prompt for prompt, *_ in server.requests)
     assert expected < prompts.keys() and set(prompts.values()) == {1}

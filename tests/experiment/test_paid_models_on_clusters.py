@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import paid_stages
 import pytest
 from chat_server import KEY, serving
 from experiment_stages import Retriever, world
@@ -72,6 +73,35 @@ def test_this_process_calls_paid_models_and_records_their_answers(
     assert len(server.requests) == 2 * len(calls)
     # workers have written nothing
     assert [*cluster.folder.rglob("*.sqlite")] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of PyTerrier's operators
+def test_all_operators_and_holders_have_the_calls_of_a_serial_run(
+    cluster, server, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    llm = OpenAICompatible("m", base_url=server.url, timeout=600)
+    labeled = {**paid_stages.operators(llm), **paid_stages.holders(llm)}
+    pipelines = {name: pipeline for name, (pipeline, _) in labeled.items()}
+    pipelines |= paid_stages.others(llm)
+    assert len(pipelines) >= 20
+    counts, rankings = {}, {}
+    for executor in ("serial", "dask"):
+        begin = len(server.requests)
+        run = {"save_dir": tmp_path / executor, "executor": executor}
+        run |= {"scheduler": cluster.address} if executor == "dask" else {}
+        results = fairtk.Experiment(pipelines, TOPICS, **run)
+        calls = Counter(prompt for prompt, *_ in server.requests[begin:])
+        assert set(calls.values()) == {1}
+        with Ledger(tmp_path / executor / FILE) as ledger:
+            [[payments]] = ledger.store.file.read("SELECT count(*) FROM payments")
+            counts[executor] = len(calls), len(ledger), payments
+        rankings[executor] = {name: results.rankings(name).to_csv() for name in pipelines}
+    assert len(set(counts["serial"])) == 1 and counts["dask"] == counts["serial"]
+    assert rankings["dask"] == rankings["serial"]
+    assert [*cluster.folder.rglob("*.sqlite")] == []
+    print(f"{len(pipelines)} pipelines; calls, answers, payments: {counts}")
 
 
 @pytest.mark.parametrize("way", [completed, in_a_pool])

@@ -4,13 +4,12 @@ import json
 import shutil
 import warnings
 from contextlib import closing, suppress
-from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
 import pytest
 from click.testing import CliRunner
-from format_4 import CHANGED
+from earlier_formats import ARCHIVES, CHANGED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -155,8 +154,10 @@ def test_chains_to_open(tmp_path):
         open_results(tmp_path / "out", chains=[old])
 
 
-def test_files_of_format_4_are_upgraded(tmp_path):
-    shutil.unpack_archive(Path(__file__).with_name("format_4.zip"), tmp_path)
+@pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")  # stored remarks
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
+def test_files_of_earlier_formats_are_upgraded(tmp_path, archive):
+    shutil.unpack_archive(archive, tmp_path)
     expected = json.loads((tmp_path / "expected.json").read_text(encoding="utf-8"))["server"]
     results = open_results(tmp_path / "server")
     for name, rows in expected["rankings"].items():
@@ -173,20 +174,20 @@ def test_files_of_format_4_are_upgraded(tmp_path):
 
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_a_read_only_file_is_read(tmp_path, monkeypatch, upgraded):
-    shutil.unpack_archive(Path(__file__).with_name("format_4.zip"), tmp_path)
+    shutil.unpack_archive(ARCHIVES[0], tmp_path)
     folder = tmp_path / "server"
-    expected = contents_of_format_4(shutil.copytree(folder, tmp_path / "copy"))
+    expected = contents_of_server(shutil.copytree(folder, tmp_path / "copy"))
     if upgraded:
         stored_results(folder)
     before = (folder / FILE).read_bytes()
     monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
-    assert contents_of_format_4(folder) == expected
+    assert contents_of_server(folder) == expected
     with pytest.raises(StoreError, match=FILE):
         prune(folder, failed=True)
     assert (folder / FILE).read_bytes() == before
 
 
-def contents_of_format_4(folder):
+def contents_of_server(folder):
     """Return all rows by system, the failures and the content of a store."""
     results = open_results(folder)
     rows = {name: results.rankings(name).to_csv() for name in results.systems}

@@ -17,7 +17,7 @@ from fairtk.llm import (
     Message,
     as_chat_model,
 )
-from fairtk.llm.local import PACKAGED, read_table
+from fairtk.llm.local import PACKAGED
 from fairtk.transformers.fair_qr.keywords import parse_completion
 
 
@@ -113,9 +113,11 @@ def test_keyword_refiner_settings(tmp_path):
     with pytest.raises(ParameterError, match="terms"):
         KeywordRefiner(terms=0)
     table = tmp_path / "t.tsv"
-    table.write_text("group\tterm\n# a comment\na\tone\na\ttwo\na\tone\n")
-    assert read_table(table) == {"a": ("one", "two")}
-    for text, place in (("a\tb\n", ":1:"), ("group\tterm\na\t\n", ":2:")):
+    table.write_text("group\tterm\na\tone\nSouthern Asia\tNew Delhi\na\ttwo\na\tone\n")
+    terms = {"a": ("one", "two"), "Southern Asia": ("New Delhi",)}
+    assert KeywordRefiner(table).table == terms
+    assert KeywordRefiner(table) == KeywordRefiner(terms)
+    for text, place in (("a\tb\n", "'group'"), ("group\tterm\na\t\n", ":2:")):
         table.write_text(text)
         with pytest.raises(FormatError, match=place):
             KeywordRefiner(table)

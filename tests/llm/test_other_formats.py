@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from earlier_formats import ARCHIVES
 
 import fairtk
 from fairtk.errors import FormatError, StoreError
@@ -18,7 +18,6 @@ from fairtk.llm import FunctionModel, Ledger
 from fairtk.llm.chat import questions
 from fairtk.llm.store import FORMAT
 
-ARCHIVE = Path(__file__).parents[1] / "experiment" / "format_4.zip"
 TOPICS = pd.DataFrame({"qid": ["1"], "query": ["a"], "docno": ["d"], "score": [1.0], "rank": [0]})
 
 
@@ -75,21 +74,24 @@ def test_a_file_names_each_version_that_wrote_it(tmp_path):
         assert opened.store.file.read(query) == [(fairtk.__version__,)]
 
 
-@pytest.mark.parametrize("version", [4, 5])
+def test_the_newest_of_several_writers_is_named(tmp_path):
+    ledger(tmp_path)
+    run_sql(
+        tmp_path / FILE,
+        f"PRAGMA user_version = {FORMAT + 1}",
+        "INSERT INTO writers VALUES ('0.10.0')",
+        "INSERT INTO writers VALUES ('0.9.0')",
+        "INSERT INTO writers VALUES ('0.10.0rc1')",
+    )
+    with pytest.raises(FormatError, match=r"install fairtk 0\.10\.0 "):
+        Ledger(tmp_path / FILE)
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("offline", [False, True])
-def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, version, offline):
-    shutil.unpack_archive(ARCHIVE, tmp_path)
+def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, archive, offline):
+    shutil.unpack_archive(archive, tmp_path)
     path = tmp_path / "answers.sqlite"
-    if version == 5:
-        with Ledger(path):
-            pass
-        run_sql(
-            path,
-            "PRAGMA user_version = 5",
-            "DROP TABLE failures",
-            "DROP TABLE writers",
-            "ALTER TABLE cells DROP COLUMN remarks",
-        )
     if offline:
         monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
     before = path.read_bytes()
@@ -100,5 +102,6 @@ def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, version, of
         # "the movie harbour is" and "the movie lantern is" have 20 characters
         assert [answer.text for answer in answers] == ["function 20", "function 20"]
         version_now = opened.store.file.read("PRAGMA user_version")[0][0]
-    assert version_now == (version if offline else FORMAT)
-    assert (path.read_bytes() == before) == offline
+    number = int(archive.stem.removeprefix("format_"))
+    assert version_now == (number if offline else FORMAT)
+    assert (path.read_bytes() == before) == (offline or number == FORMAT)

@@ -36,7 +36,8 @@ def test_answers_come_back_unchanged(tmp_path):
     prompt = Chat((Message("user", "\ud800"),))
     with Ledger(tmp_path / "l") as ledger:
         for key, answer in odd.items():
-            assert ledger.store.put(key, MODEL, prompt, answer) == answer
+            new = answer_row(key, MODEL.name, MODEL.parameters(), prompt, answer)
+            assert ledger.store.put_many([new]) == {key: answer}
         assert len(Ledger(tmp_path / "m").wrap(MODEL).key(prompt)) == 32
     with Ledger(tmp_path / "l") as ledger:
         answers = ledger.store.get(odd)
@@ -61,7 +62,7 @@ def test_the_first_answer_stays_unless_it_is_unusable(tmp_path):
 
 def test_only_the_owner_may_read_it(tmp_path):
     with Ledger(tmp_path / "l") as ledger:
-        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        ledger.store.put_many([row("a", "A")])
         modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
         assert modes == dict.fromkeys(("l", "l-wal", "l-shm"), 0o600)
 
@@ -102,7 +103,7 @@ WRONG = {
 def test_other_files_are_refused_and_left_alone(tmp_path, wrong, offline):
     path = tmp_path / "answers.sqlite"
     with Ledger(path) as ledger:
-        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        ledger.store.put_many([row("a", "A")])
     WRONG[wrong](path)
     content = path.read_bytes()
     with pytest.raises(FormatError, match=r"answers\.sqlite: ") as caught:
@@ -116,7 +117,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path, wrong, offline):
 def test_a_log_that_a_deleted_file_left_behind_is_not_read(tmp_path):
     path = tmp_path / "l"
     with Ledger(path) as ledger:
-        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        ledger.store.put_many([row("a", "A")])
         log = (tmp_path / "l-wal").read_bytes()
     path.unlink()
     (tmp_path / "l-wal").write_bytes(log)
@@ -148,14 +149,14 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
 def test_a_ledger_that_may_only_be_read_opens_offline(tmp_path, monkeypatch):
     path = tmp_path / "l"
     with Ledger(path) as ledger:
-        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        ledger.store.put_many([row("a", "A")])
     before = sorted(p.name for p in tmp_path.iterdir())
     monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
     with Ledger(path, offline=True) as ledger:
         assert ledger.store.get("a")["a"].text == "A"
         ledger.store.reject("a")
         with pytest.raises(FormatError, match="readonly"):
-            ledger.store.put("b", MODEL, CHAT, Completion("B"))
+            ledger.store.put_many([row("b", "B")])
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 

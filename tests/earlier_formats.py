@@ -1,8 +1,8 @@
-"""Ledgers and stores of format 4: the program that wrote `tests/experiment/format_4.zip`.
+"""Ledgers and stores of each format: the program that wrote ``tests/experiment/format_*.zip``.
 
-``python tests/format_4.py FILE.zip`` writes such a file with the installed fairtk. The committed
-one is of the last version whose files had the format 4, so never write it again: tests open it with
-the functions below. Models have relative paths, which are part of the keys of answers.
+``python tests/earlier_formats.py FILE.zip`` writes such a file with the installed fairtk. The
+committed ones are of the versions that had these formats, so never write them again: tests open
+them with the functions below. Models have relative paths, which are part of the keys of answers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import warnings
 import zlib
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -31,6 +32,7 @@ from fairtk.llm import HuggingFaceSeq2Seq, Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
 from fairtk.transformers import leave_notes
 
+ARCHIVES = sorted(Path(__file__).parent.glob("experiment/format_*.zip"))
 NOBODY = "http://127.0.0.1:9/v1"  # never asked
 WORDS = ["harbour", "lantern", "willow", "ladder", "vector", "kernel"]
 TOPICS = pd.DataFrame({"qid": [f"q{i}" for i in range(6)], "query": [f"{w} tag" for w in WORDS]})
@@ -91,6 +93,7 @@ def server_systems(url):
         "refined": QueryRefiner(llm, group="g") >> ranking(),
         "noted": ranking() >> fairtk.identified(Noting(), "noting, v1"),
         "lost": ranking() >> fairtk.identified(Noting(tuple(TOPICS["qid"])), "lost, v1"),
+        "remarked": ranking() >> FairSampler(n_samples=2, cutoff=2, target_disparity=0.1),
     }
 
 
@@ -161,7 +164,9 @@ def write(folder):
         run({"in parts": ranking(2)}, TOPICS.head(2), folder / "server")
         run({"in parts": ranking(2)}, TOPICS.tail(4), folder / "server")
         # results of q1 for other words: the topic that was used last
-        expected["server"] = contents(run(systems, CHANGED, folder / "server"))
+        results = run(systems, CHANGED, folder / "server")
+        expected["server"] = contents(results)
+        expected["remarks"] = json.loads(json.dumps(list(map(asdict, results.remarks))))
         with Ledger(folder / "answers.sqlite", prices={"toy": (1.0, 2.0)}) as ledger:
             expected["answers"] = {
                 name: [answer.text for answer in ledger.wrap(llm).complete(questions(PROMPTS))]
