@@ -36,7 +36,7 @@ def read_utility(text: str) -> Any:
 
 
 UTILITY = ObjectParam(
-    read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
+    read_utility, Utility, desc="string utility: accuracy, mae, rougeL, em, contains, f1, ..."
 )
 UPPER_BOUND = Param(
     (int, float),
