@@ -6,30 +6,35 @@ import pytest
 from fairtk_papers.fair_rag import RagSettings
 from rag_world import study
 
-from fairtk import EU, Generator, identified, prompts
+from fairtk import EU, Generator, prompts
 from fairtk.errors import InputError, NotFoundError, ParameterError
 
-TAG = re.compile(r'is "([^"]+)"')
+TAG = re.compile(r"\. is ([\w -]+)[.,]")
 
 
-def answer_in_sentences(texts):
-    """Name the tags of the passages."""
-    return [f"It is {' or '.join(TAG.findall(text))}." for text in texts]
+class Sentences:
+    """A model that names the tags of the passages."""
+
+    name = "sentences"
+
+    def generate(self, prompts):
+        return [f"It is {' or '.join(TAG.findall(text))}." for text in prompts]
+
+    def digest(self):
+        return "sentences, v1"
 
 
 def reader(task, cutoff):
-    return Generator(
-        identified(answer_in_sentences, "sentences, v1"), prompts.get(f"lamp-{task}"), cutoff
-    )
+    return Generator(Sentences(), prompts.get(f"lamp-{task}"), cutoff)
 
 
 def test_answers_in_sentences(tmp_path):
     settings = {"make": reader, "utility": "contains", "credit": "one-out"}
     results = study(tmp_path, **settings).run()
-    values = results.per_query.query("measure == 'EU' and alpha == 'oracle'")["value"]
+    values = results.values.query("measure == 'EU' and alpha == 'oracle'")["value"]
     # the useful documents are those with the gold tag, and the oracle shows them
     assert values.tolist() == [1.0] * len(values) and len(values)
-    with pytest.raises(InputError, match="min_useful"):
+    with pytest.raises(InputError, match="of 3 queries"):
         study(tmp_path / "accuracy", make=reader).run()
 
 
