@@ -38,6 +38,7 @@ from fairtk.io import file_lock
 from fairtk.llm.chat import Completion, now
 from fairtk.llm.claims import add_payments, delete_owner
 from fairtk.llm.ledger import Ledger
+from fairtk.llm.reading import is_usable
 from fairtk.llm.replies import one_line
 from fairtk.llm.store import Row, answer_row
 
@@ -293,7 +294,7 @@ class _Reader:
         _end_claim(database, key, owner, most)
         self.taken.add(key)
         self.reading.add("taken", line.place)
-        if not line.answer.usable:
+        if not is_usable(line.answer, chat.text):
             self.reading.add("unusable", line.place, f"unusable answer: {line.answer.finish}")
         row = answer_row(key, model, file["parameters"], chat, line.answer)
         return row, _price(line.answer, file, most)

@@ -38,7 +38,7 @@ from fairtk.experiment.identity import (
     key_of,
     models_of,
 )
-from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
+from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_texts
 from fairtk.experiment.store import (
     Answers,
     ChainResult,
@@ -57,13 +57,22 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require_columns
+from fairtk.frames import (
+    ANSWER_STATUS,
+    DOCNO,
+    GOLD_ANSWER,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    require_columns,
+)
 from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
-from fairtk.llm import ChatModel, Completion, Ledger, LedgerModel
+from fairtk.llm import ChatModel, Completion, Failure, Ledger, LedgerModel
 from fairtk.llm.chat import Outcome, now, on_outcome, questions
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
@@ -210,9 +219,9 @@ def generate(
                     name = prompt_set.model.name
                     yield PromptBatch(key, todo, threads, fail_fast, name)
 
-    for batch, (texts, failures, deferred) in session.map(run_batch, missing()):
+    for batch, (completions, failures, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.model]
-        answers.put(prompt_set.model, texts)
+        answers.put(prompt_set.model, completions)
         answers.put_failures(prompt_set.model, failures)
         prompt_set.errors.update({prompt: f.reason for prompt, f in failures.items()})
         prompt_set.deferred.update(deferred)
@@ -594,25 +603,38 @@ class Engine:
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: its input with answers."""
         prompt_set = self.prompt_sets[node.number]
-        answers = self.store.answers.get(prompt_set.model, prompts.texts)
+        generator = node.stage.generator
+        assert generator is not None
+        completions = self.store.answers.get(prompt_set.model, prompts.texts)
+        readings = [
+            generator.read(text, completions.get(text) or self._failure(prompt_set, text))
+            for text in prompts.texts
+        ]
         spans, table = self._input(node, prompts.qids)
-        unanswered = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
+        unanswered = {i: one for i, one in enumerate(readings) if isinstance(one, Failure)}
         errors, waiting = {}, set()
         for qid, first, size in spans if unanswered else ():
             of_query = unanswered.keys() & set(prompts.rows[first : first + size].tolist())
-            if any(unanswered[index] in prompt_set.deferred for index in of_query):
+            if any(prompts.texts[index] in prompt_set.deferred for index in of_query):
                 waiting.add(qid)
             elif of_query:
-                reason = prompt_set.errors.get(unanswered[min(of_query)], "no answer")
-                errors[qid] = f"{node.stage.name}: {reason}"
+                errors[qid] = f"{node.stage.name}: {unanswered[min(of_query)].reason}"
         if table is not None:  # otherwise no query has a ranking
-            table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
+            read = [None if isinstance(one, Failure) else one for one in readings]
+            answers = [one and one.answer for one in read]
+            statuses = [one and one.status for one in read]
+            table = with_texts(table, QANSWER, answers, prompts.rows)
+            table = with_texts(table, ANSWER_STATUS, statuses, prompts.rows)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
         number = self._chain(node.number)
         result = ChainResult(number, table, spans, errors, {}, prompts.remarks)
         self.store.commit([result], self.topics.digests)
+
+    @staticmethod
+    def _failure(prompt_set: PromptSet, prompt: str) -> Failure:
+        return Failure(prompt_set.errors.get(prompt, "no answer"))
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:
         """Return the spans of queries in a generator's input, and the input."""

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fairtk.errors import ColumnError
-from fairtk.frames import DOCNO, QANSWER, QID
+from fairtk.frames import DOCNO, QID
 
 Table = Any
 """A `pyarrow.Table`."""
@@ -123,15 +123,15 @@ def text_field(name: str, kind: Any) -> Any:
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
-def with_answers(table: Table, answers: Sequence[str | None], rows: Any) -> Table:
-    """Return a table with the column ``qanswer`` added or replaced.
+def with_texts(table: Table, name: str, texts: Sequence[str | None], rows: Any) -> Table:
+    """Return a table with a column of strings added or replaced.
 
-    `rows` has the index of the answer for each row.
+    `rows` has the index of the text for each row.
     """
-    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(answers, pa.string()))
-    field = text_field(QANSWER, column.type)
-    if QANSWER in table.column_names:
-        return table.set_column(table.column_names.index(QANSWER), field, column)
+    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
+    field = text_field(name, column.type)
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), field, column)
     return table.append_column(field, column)
 
 

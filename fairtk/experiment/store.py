@@ -20,7 +20,7 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
-from fairtk.llm import Failure
+from fairtk.llm import Completion, Failure
 from fairtk.llm.chat import as_json, call_keys, now, questions
 from fairtk.llm.store import AnswerStore, Database, failure_row
 from fairtk.remarks import Remark, StageRemark, remarks_of_stages
@@ -47,28 +47,24 @@ class Answers:
 
     def __init__(self, store: AnswerStore | None) -> None:
         self._store = store
-        self._memory: dict[str, str] = {}
+        self._memory: dict[str, Completion] = {}
 
-    def get(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
+    def get(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, Completion]:
         """Return the stored answers by prompt."""
         keys = model.keys(prompts)
         if self._store is None or model.has_ledger:
-            texts = self._memory
-        else:  # an engine stores stripped answers, but a ledger has them unchanged
-            texts = {
-                key: answer.text.strip()
-                for key, answer in self._store.get(keys.values()).items()
-                if answer.finish != "unreadable"
-            }
-        return {prompt: texts[key] for prompt, key in keys.items() if key in texts}
+            stored = self._memory
+        else:
+            stored = self._store.get(keys.values())
+        return {prompt: stored[key] for prompt, key in keys.items() if key in stored}
 
-    def put(self, model: ModelKey, texts: Mapping[str, str]) -> None:
+    def put(self, model: ModelKey, answers: Mapping[str, Completion]) -> None:
         """Store answers in one transaction; workers have already stored paid ones."""
         if self._store is None or model.has_ledger:
-            for prompt, key in model.keys(texts).items():
-                self._memory.setdefault(key, texts[prompt])
+            for prompt, key in model.keys(answers).items():
+                self._memory.setdefault(key, answers[prompt])
         else:
-            self._store.put_texts(model.name, model.parameters, texts)
+            self._store.put_answers(model.name, model.parameters, answers)
 
     def failures(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
         """Return the reasons of stored failures by prompt."""

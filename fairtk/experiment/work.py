@@ -42,13 +42,14 @@ from fairtk.interpreters import cores
 from fairtk.llm import (
     Chat,
     ChatModel,
+    Completion,
     DeferredError,
     Failure,
     LedgerModel,
     LLMError,
     OfflineError,
 )
-from fairtk.llm.chat import Outcome, questions, read_answer
+from fairtk.llm.chat import Outcome, questions
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
 
 RECORDING = "recording"
@@ -193,10 +194,10 @@ FATAL = (
 
 def run_batch(
     models: Mapping[str, Any], batch: PromptBatch
-) -> tuple[dict[str, str], dict[str, Failure], tuple[str, ...]]:
+) -> tuple[dict[str, Completion], dict[str, Failure], tuple[str, ...]]:
     """Return the answers and the failures of a batch of prompts, and the deferred prompts."""
     llm: ChatModel = models[batch.model]
-    answers: dict[str, str] = {}
+    answers: dict[str, Completion] = {}
     failures: dict[str, Failure] = {}
     with (
         limited_threads(batch.threads, llm),
@@ -209,8 +210,8 @@ def run_batch(
         except DeferredError:
             return {}, {}, batch.prompts
     for index, prompt in enumerate(batch.prompts):
-        answer = read_answer(outcomes.get(index, Failure("the model gave no answer")))
-        if isinstance(answer, str):
+        answer = outcomes.get(index, Failure("the model gave no answer"))
+        if isinstance(answer, Completion):
             answers[prompt] = answer
         elif batch.fail_fast:
             raise StageError(answer.reason)

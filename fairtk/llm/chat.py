@@ -18,9 +18,6 @@ from fairtk.errors import FairtkError, InputError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
 
-UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
-"""The `Completion.finish` of unusable answers; ``retry_unusable`` requests them again."""
-
 
 class Message(NamedTuple):
     """One message of a chat.
@@ -65,8 +62,11 @@ class Completion:
         completion_tokens: tokens of the answer; `None` if unknown.
         seconds: the duration of the last attempt, or the share of a local batch.
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
-            ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
-            text.
+            ``"refusal"`` or ``"content_filter"``; ``"thought only"`` if the response has a thought,
+            but no text; ``"unreadable"`` if the (paid) response was not text; ``"unknown"`` for the
+            answers of local models that fairtk stored before it recorded their ends.
+        cached_tokens: tokens of the prompt that the server had read before, as it reports them;
+            `None` if unknown or invalid.
         sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
             message was added to the first message of the user, because the server refuses that
             role; otherwise empty.
@@ -80,6 +80,7 @@ class Completion:
     completion_tokens: int | None = None
     seconds: float = 0.0
     finish: str = "stop"
+    cached_tokens: int | None = None
     sent: str = ""
 
     def __post_init__(self) -> None:
@@ -90,15 +91,11 @@ class Completion:
             "finish": escaped(str(self.finish)),
             "prompt_tokens": _count(self.prompt_tokens),
             "completion_tokens": _count(self.completion_tokens),
+            "cached_tokens": _count(self.cached_tokens),
             "seconds": float(self.seconds) if math.isfinite(self.seconds) else 0.0,
         }
         for name, value in changed.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the answer is not empty, refused, cut off or unreadable."""
-        return bool(self.text.strip()) and self.finish not in UNUSABLE
 
 
 @dataclass(frozen=True)
@@ -125,15 +122,6 @@ def questions(prompts: Iterable[str]) -> list[Chat]:
 
 Outcome = Completion | Failure
 """The result of a call."""
-
-
-def read_answer(outcome: Outcome) -> str | Failure:
-    """Return the text of an answer without surrounding white space, or the failure of a call."""
-    if isinstance(outcome, Failure):
-        return outcome
-    if outcome.finish == "unreadable":
-        return Failure("the response of the server is not text")
-    return outcome.text.strip()
 
 
 def escaped(text: str) -> str:

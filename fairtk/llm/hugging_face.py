@@ -414,19 +414,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         order, lengths = _by_length(chats, rows)
         order, lengths = order[lengths <= limit], lengths[lengths <= limit]
 
-        def run(batch: IntArray) -> list[str]:
+        def run(batch: IntArray) -> list[tuple[str, str]]:
             tokens = [rows[index] for index in order[batch]]
             noise = GumbelNoise(self.temperature, self.seed, tokens) if self.temperature else None
             return self._generate(tokens, noise)
 
         remedy = "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'"
         begin = time.perf_counter()
-        for batch, texts in self._in_batches(lengths, self.max_new_tokens, run, remedy):
+        for batch, answers in self._in_batches(lengths, self.max_new_tokens, run, remedy):
             seconds = (time.perf_counter() - begin) / len(batch)
-            for index, text in zip(order[batch].tolist(), texts, strict=True):
+            for index, (text, finish) in zip(order[batch].tolist(), answers, strict=True):
                 answer = text.strip()
                 counts = len(rows[index]), len(self.tokenizer.tokenize(answer))
-                yield index, Completion(answer, *counts, seconds)
+                yield index, Completion(answer, *counts, seconds, finish)
             begin = time.perf_counter()
 
     def _too_long(self, length: int) -> Failure:
@@ -482,7 +482,8 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
 
     # Generating -------------------------------------------------------------------------------
 
-    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[tuple[str, str]]:
+        """Return the text and the `Completion.finish` of each answer."""
         from transformers import LogitsProcessorList
 
         left = self.PADDED == "left"
@@ -493,10 +494,12 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         output = self._model.generate(
             **self._inputs(ids, mask), max_new_tokens=self.max_new_tokens, **options
         )
-        texts: list[str] = self._tokenizer.batch_decode(
-            output[:, ids.shape[1] if left else 0 :].cpu(), skip_special_tokens=True
-        )
-        return texts
+        # the first token of an encoder-decoder model starts its answer
+        tokens = output[:, ids.shape[1] if left else 1 :].cpu()
+        texts: list[str] = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        end = self._model.generation_config.eos_token_id
+        has_end = np.isin(tokens.numpy(), [] if end is None else end).any(axis=1)
+        return list(zip(texts, np.where(has_end, "stop", "length").tolist(), strict=True))
 
 
 HuggingFaceChatModel.SETTINGS = tuple(field.name for field in fields(HuggingFaceChatModel))

@@ -19,6 +19,7 @@ from fairtk.errors import (
     such,
 )
 from fairtk.frames import (
+    ANSWER_STATUS,
     DOCNO,
     QANSWER,
     QID,
@@ -43,11 +44,20 @@ from fairtk.llm import (
     UnansweredError,
     as_chat_model,
 )
-from fairtk.llm.chat import questions, read_answer
+from fairtk.llm.chat import Completion, Outcome, questions
 from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
+from fairtk.llm.reading import (
+    CUT,
+    CUTS,
+    PROMPT_CUT,
+    AnswerReader,
+    Reading,
+    check_reader,
+    read,
+)
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
 from fairtk.stage_context import changed, remark
@@ -55,6 +65,13 @@ from fairtk.transformers.base import FairTransformer
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models of generators that are identified by their content; others have keys in ledgers."""
+
+_CUT_REASONS = {
+    CUT: "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of "
+    "a server), or use on_cut='keep'",
+    PROMPT_CUT: "the server has read less than half of the prompt; raise its context window, or "
+    "use on_cut='keep'",
+}
 
 
 def remark_on_long_questions(
@@ -99,7 +116,7 @@ class Generator(FairTransformer):
     input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
                 columns that the prompt reads (``prompt.fields``, often ``text`` from a
                 ``text_loader``); ``sample`` if sampled. Q: ``qid``, ``query``.
-    output      the input's rows and columns, in their order, and ``qanswer``
+    output      the input's rows and columns, in their order, ``qanswer`` and ``answer_status``
     ==========  =====================================================================
 
     The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
@@ -115,6 +132,13 @@ class Generator(FairTransformer):
             model of pyterrier_rag.
         prompt: a name (`fairtk.prompts.get`) or a prompt builder.
         cutoff: the maximum number of documents in a prompt, at least 1.
+        answer: how to read the answer in the text of the model: ``"plain"``; ``"after-thinking"``,
+            the text after the last ``</think>`` or ``[/THINK]`` (a thought without an end is no
+            answer); ``"json:KEY"``, the value of a key in the first JSON object that has it, also
+            in a fenced block; or a function from the text to the answer. Recorded texts can be read
+            in another way without a call.
+        on_cut: ``"keep"``, or ``"fail"`` for a failure of the query if an answer was cut at the
+            maximum number of tokens, or the server has not read the whole prompt.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -122,18 +146,27 @@ class Generator(FairTransformer):
 
     identity_name = "fairtk.Generator"
     output_version = 1
-    SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "prompt", "cutoff")
+    SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "prompt", "cutoff", "answer", "on_cut")
 
-    def __init__(self, llm: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
+    def __init__(
+        self,
+        llm: Any,
+        prompt: str | PromptBuilder = "rag",
+        cutoff: int = 5,
+        answer: AnswerReader = "after-thinking",
+        on_cut: str = "keep",
+    ) -> None:
         super().__init__()
+        self.answer = check_reader(answer, type(self).__name__)
+        self.on_cut = checks.choice("on_cut", on_cut, ("keep", "fail"), type(self).__name__)
         rule = "be an integer of at least 1 (for answers without documents, pass only queries)"
         self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
         self.llm: ChatModel = as_chat_model(llm)
         self.prompt: PromptBuilder = as_builder(prompt)
-        self._answers: dict[str, str | Failure] = {}  # by prompt, for the next attempt
+        self._outcomes: dict[str, Outcome] = {}  # by prompt, for the next attempt
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame with the column ``qanswer``.
+        """Return the frame with the columns ``qanswer`` and ``answer_status``.
 
         Raises:
             ColumnError: a column is missing (`TransformerInputError`).
@@ -141,7 +174,8 @@ class Generator(FairTransformer):
                 names the qid.
             DuplicateError: duplicate document in a ranking, or duplicate qid in topics.
             ModelError: the model cannot be loaded.
-            UnansweredError: a call failed, or a prompt exceeds the model's window; names the qid.
+            UnansweredError: a call failed, a prompt exceeds the model's window, or an answer was
+                cut with ``on_cut="fail"``; names the qid.
                 The other answers are kept for the next call. A prompt that the model refuses is not
                 sent again by this object.
             LLMError: no call would succeed, or the budget is spent.
@@ -149,12 +183,28 @@ class Generator(FairTransformer):
         prompts = self.build_prompts(inp)
         out = inp.copy()
         if inp.empty:
-            out[QANSWER] = pd.Series(dtype="str")
-        else:
-            # an array is faster than a list with the answer of each row
-            answers = pd.Series(self._generate(prompts), dtype="str").array
-            out[QANSWER] = answers.take(prompts.prompt_of_row)
+            out[QANSWER] = out[ANSWER_STATUS] = pd.Series(dtype="str")
+            return out
+        readings = self._generate(prompts)
+        for name, texts in (
+            (QANSWER, [one.answer for one in readings]),
+            (ANSWER_STATUS, [one.status for one in readings]),
+        ):
+            # an array is faster than a list with the text of each row
+            out[name] = pd.Series(texts, dtype="str").array.take(prompts.prompt_of_row)
         return out
+
+    def read(self, prompt: str, outcome: Outcome) -> Reading | Failure:
+        """Return the answer to a prompt and its status, or the failure of the call.
+
+        With ``on_cut="fail"``, an answer that was cut is a failure.
+        """
+        if isinstance(outcome, Failure):
+            return outcome
+        reading = read(outcome, prompt, self.answer)
+        if self.on_cut == "fail" and reading.status in CUTS:
+            return Failure(_CUT_REASONS[reading.status])
+        return reading
 
     def build_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         """Return the prompts for a frame, without generating answers.
@@ -290,42 +340,43 @@ class Generator(FairTransformer):
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
         return prompts
 
-    def _generate(self, prompts: RowPrompts) -> list[str]:
+    def _generate(self, prompts: RowPrompts) -> list[Reading]:
         """Return one answer per prompt. Each distinct prompt is sent once."""
-        answers = dict(self._answers)
-        unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in answers]
+        outcomes = dict(self._outcomes)
+        unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in outcomes]
         # two functions may have the same key in a ledger
         unrecorded = self.llm if isinstance(self.llm, CONTENT_MODELS) else None
         try:
             with changed(generator=unrecorded):
                 for index, outcome in self.llm.outcomes(questions(unanswered)):
-                    answers[unanswered[index]] = read_answer(outcome)
+                    outcomes[unanswered[index]] = outcome
         finally:  # for the next attempt
-            self._answers = {
-                p: a for p, a in answers.items() if isinstance(a, str) or not a.can_pass
+            self._outcomes = {
+                p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass
             }
         failures: dict[str, str] = {}
-        texts: list[str] = []
+        readings: list[Reading] = []
         for prompt, qid in zip(prompts.prompts, prompts.qids, strict=True):
-            answer = answers.get(prompt, Failure("the model gave no answer"))
-            if isinstance(answer, str):
-                texts.append(answer)
+            outcome = outcomes.get(prompt, Failure("the model gave no answer"))
+            reading = self.read(prompt, outcome)
+            if isinstance(reading, Reading):
+                readings.append(reading)
             else:
-                failures.setdefault(prompt, f"qid {qid!r}: {answer.reason}")
+                failures.setdefault(prompt, f"qid {qid!r}: {reading.reason}")
         if failures:
             raise UnansweredError(
                 f"{type(self).__name__}: no answer to {len(failures)} of "
                 f"{len(set(prompts.prompts))} prompts (the first: {next(iter(failures.values()))})"
             )
-        self._answers = {p: a for p, a in self._answers.items() if not isinstance(a, str)}
-        return texts
+        self._outcomes = {p: o for p, o in self._outcomes.items() if isinstance(o, Failure)}
+        return readings
 
     def digest(self) -> str:
         """Return the content digest of class and settings; a ledger does not count."""
         return digest([identity_name(type(self)), self.settings() | {"llm": self.llm.digest()}])
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_answers": {}}
+        return vars(self) | {"_outcomes": {}}
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[IntArray, IntArray]:
@@ -361,6 +412,8 @@ class FlanT5(Generator):
         prompt: a name (`fairtk.prompts.get`: ``"rag"``, ``"lamp-1"`` to ``"lamp-7"``, a
             plugin's) or a prompt builder.
         cutoff: the maximum number of documents in a prompt, at least 1.
+        answer: see `Generator`.
+        on_cut: see `Generator`.
         **settings: ``device``, ``dtype``, ``num_beams``, ``max_new_tokens``,
             ``max_prompt_tokens``, ``batch_tokens``, ``revision``, ``temperature`` and ``seed``, as
             in `fairtk.llm.HuggingFaceSeq2Seq`.
@@ -373,7 +426,7 @@ class FlanT5(Generator):
     identity_name = "fairtk.FlanT5"
     output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        *("model", "prompt", "cutoff"),
+        *("model", "prompt", "cutoff", "answer", "on_cut"),
         *HuggingFaceSeq2Seq.SETTINGS[1:],
     )
 
@@ -382,11 +435,13 @@ class FlanT5(Generator):
         model: str | PathLike[str] = "google/flan-t5-small",
         prompt: str | PromptBuilder = "rag",
         cutoff: int = 5,
+        answer: AnswerReader = "after-thinking",
+        on_cut: str = "keep",
         **settings: Any,
     ) -> None:
         require_packages("FlanT5")
         refuse_unknown_options("FlanT5", HuggingFaceSeq2Seq, settings)
         llm = HuggingFaceSeq2Seq(fspath(model), **settings)
-        super().__init__(llm, prompt, cutoff)
+        super().__init__(llm, prompt, cutoff, answer, on_cut)
         for name in llm.SETTINGS:
             setattr(self, name, getattr(llm, name))
