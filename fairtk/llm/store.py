@@ -97,12 +97,14 @@ CREATE TABLE payments (
     model TEXT NOT NULL,
     prompt_tokens INTEGER,
     completion_tokens INTEGER,
-    price REAL
+    price REAL,
+    tokens INTEGER
 );
 CREATE TABLE claims (
     key TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX claims_of_owner ON claims (owner);
 CREATE TABLE owners (
@@ -110,7 +112,8 @@ CREATE TABLE owners (
     name TEXT NOT NULL,
     expires REAL,
     claims INTEGER NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
@@ -357,6 +360,10 @@ def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sql
                 if version < 6:
                     connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
                 connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
+                connection.execute("ALTER TABLE payments ADD COLUMN tokens INTEGER")
+                for table in ("claims", "owners"):
+                    column = "tokens INTEGER NOT NULL DEFAULT 0"
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
                 connection.execute(_UNKNOWN)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
                 _sign(connection)
