@@ -72,6 +72,27 @@ NO_TARGET = "no target"
 IGNORED_WORDS = "ignored words"
 UNCITED = "no document cited"
 INVALID_CITATIONS = "invalid citations"
+CUT_ANSWERS = "cut answers"
+EMPTY_ANSWERS = "empty answers"
+REFUSED_ANSWERS = "refused answers"
+FILTERED_ANSWERS = "filtered answers"
+ONLY_THOUGHTS = "thoughts without an answer"
+UNREADABLE_ANSWERS = "unreadable answers"
+CUT_PROMPTS = "cut prompts"
+UNKNOWN_ENDS = "answers with an unknown end"
+EQUAL_ANSWERS = "equal answers"
+
+BY_STATUS = {
+    "cut": CUT_ANSWERS,
+    "empty": EMPTY_ANSWERS,
+    "refused": REFUSED_ANSWERS,
+    "filtered": FILTERED_ANSWERS,
+    "thought only": ONLY_THOUGHTS,
+    "unreadable": UNREADABLE_ANSWERS,
+    "prompt cut": CUT_PROMPTS,
+    "unknown": UNKNOWN_ENDS,
+}
+"""The kinds of remarks on answers by their status, a value of the column ``answer_status``."""
 
 KINDS: dict[str, RemarkKind] = {
     UNDEFINED: RemarkKind(
@@ -214,6 +235,40 @@ KINDS: dict[str, RemarkKind] = {
         "{stage}: answers cite numbers beyond the prompt, which are ignored ({count}, for "
         "{queries})",
     ),
+    CUT_ANSWERS: RemarkKind(
+        DataWarning,
+        "answers were cut at the maximum number of tokens ({count}, for {queries}); raise "
+        "max_new_tokens (max_tokens of a server)",
+    ),
+    EMPTY_ANSWERS: RemarkKind(DataWarning, "answers are empty ({count}, for {queries})"),
+    REFUSED_ANSWERS: RemarkKind(
+        DataWarning, "the model refused to answer ({count} times, for {queries})"
+    ),
+    FILTERED_ANSWERS: RemarkKind(
+        DataWarning, "the server filtered answers ({count}, for {queries})"
+    ),
+    ONLY_THOUGHTS: RemarkKind(
+        DataWarning,
+        "the model thought without an answer ({count} times, for {queries}); raise "
+        "max_new_tokens (max_tokens of a server), or reduce its reasoning",
+    ),
+    UNREADABLE_ANSWERS: RemarkKind(
+        DataWarning,
+        "no answer can be read in the text of the model ({count} times, for {queries}); check the "
+        "text and `answer` of the generator",
+    ),
+    CUT_PROMPTS: RemarkKind(
+        DataWarning,
+        "the server has read less than half of the prompts ({count}, for {queries}), so these "
+        "queries have no utility and no credit; raise its context window, then use "
+        "Ledger(retry_unusable=True)",
+    ),
+    UNKNOWN_ENDS: RemarkKind(
+        DataWarning,
+        "answers of an earlier version of fairtk may be cut ({count}, for {queries}), because it "
+        "did not record their ends",
+    ),
+    EQUAL_ANSWERS: RemarkKind(DataWarning, "all answers are equal, {detail}, for {queries}"),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),
     STUDY_WARNING: RemarkKind(None, "{detail}"),

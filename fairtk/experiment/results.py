@@ -36,6 +36,7 @@ from fairtk.experiment.comparison import (
 )
 from fairtk.experiment.values import SystemRows, Values, columns_read, values_of_samples
 from fairtk.frames import (
+    ANSWER_STATUS,
     CREDIT,
     DOCNO,
     EXPOSURE,
@@ -45,7 +46,9 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     Qrels,
+    Run,
 )
+from fairtk.frames.answers import STATUSES, statuses_of
 from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
@@ -59,9 +62,13 @@ _IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers in a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
+    """Return the answers in a system's rows.
+
+    The columns are ``qid``, ``sample`` if sampled, ``qanswer`` and ``answer_status`` if known.
+    """
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+    columns = [c for c in (*keys, QANSWER, ANSWER_STATUS) if c in frame.columns]
+    return frame.drop_duplicates(keys)[columns].reset_index(drop=True)
 
 
 def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
@@ -225,20 +232,38 @@ class Results:
         return self.rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
-        """Return the answers of a system: ``qid``, ``sample`` if sampled, ``qanswer``.
+        """Return the answers of a system.
+
+        The columns are ``qid``, ``sample`` if sampled, ``qanswer``, and ``answer_status`` if known.
 
         Raises:
             NotFoundError: the system is unknown.
             ColumnError: the system has no answers.
         """
         self._check(name)
-        frame = self.rows(name, [QID, SAMPLE, QANSWER])
+        frame = self.rows(name, [QID, SAMPLE, QANSWER, ANSWER_STATUS])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "
                 "its pipeline, e.g. >> fairtk.FlanT5()"
             )
         return answers_in(frame)
+
+    @cached_property
+    def answer_status(self) -> pd.DataFrame:
+        """The number of answers with each status: a row per system with answers, a column each.
+
+        The columns are `fairtk.frames.answers.STATUSES`. Systems whose answers have no status are
+        left out.
+        """
+        counts = {}
+        for name in self.systems:
+            frame = self.rows(name, [QID, SAMPLE, ANSWER_STATUS])
+            if ANSWER_STATUS in frame.columns:
+                _, status = statuses_of(Run(frame, f"system {name!r}"))
+                counts[name] = np.bincount(status, minlength=len(STATUSES))
+        table = pd.DataFrame.from_dict(counts, "index", np.int64, list(STATUSES))
+        return table.rename_axis("system")
 
     def credit(self, name: str) -> pd.DataFrame:
         """Return the credit of the documents of a system.

@@ -18,8 +18,11 @@ from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
+    ANSWER_STATUS,
+    CREDIT,
     DOCNO,
     EXPOSURE,
+    QANSWER,
     QID,
     RANK,
     SAMPLE,
@@ -148,7 +151,8 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
 
 def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
-    return {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    columns = {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    return columns if columns.isdisjoint((QANSWER, CREDIT)) else {*columns, ANSWER_STATUS}
 
 
 def tabulated(

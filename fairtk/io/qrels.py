@@ -1,7 +1,8 @@
 """Files of qrels and of answers (generated and gold), and the qrels of datasets.
 
 A file of answers is TSV with a header, JSON lines or Parquet. It has one row per ranking: ``qid``,
-``sample`` (if the run is sampled) and ``qanswer``, or ``qid`` and ``gold_answer``, or both.
+``sample`` (if the run is sampled), ``qanswer`` and optionally ``answer_status``, or ``qid`` and
+``gold_answer``, or both.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
 from fairtk.frames import (
+    ANSWER_STATUS,
     DOCNO,
     GOLD_ANSWER,
     LABEL,
@@ -27,6 +29,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.answers import check_statuses
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
 from fairtk.frames.schema import check_ids, check_samples, refuse_in
@@ -151,20 +154,22 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
         path: TSV or CSV with a header, JSON lines or Parquet; text may be gzipped.
 
     Returns:
-        Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty), and
-        all other columns of the file.
+        Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty),
+        ``answer_status`` (if the file has it), and all other columns of the file.
 
     Raises:
-        FormatError: a column is missing, a line is invalid, or a ranking has two answers; names
-            the line.
+        FormatError: a column is missing, a line is invalid, a status is unknown, or a ranking has
+            two answers; names the line.
     """
     rows = _keyed(path, "answers", QANSWER)
     rows.as_strings(QANSWER)
+    if ANSWER_STATUS in rows.frame.columns:
+        check_statuses(rows.frame[ANSWER_STATUS], rows.refuse)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
     rows.unique(keys, "duplicate answer for a ranking")
-    return decode_ids(rows.ordered(QID, SAMPLE, QANSWER))
+    return decode_ids(rows.ordered(QID, SAMPLE, QANSWER, ANSWER_STATUS))
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -191,13 +196,15 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 
     Args:
         frame: ``qid``, ``sample`` if the run is sampled, ``qanswer`` and optionally
-            ``gold_answer``; one row per ranking or, as a generator returns it, per document.
+            ``answer_status`` and ``gold_answer``; one row per ranking or, as a generator returns
+            it, per document.
         path: the suffix ``.parquet``, ``.jsonl`` or ``.csv`` chooses the format, any other means
             TSV; ``.gz`` compresses text.
 
     Raises:
         ColumnError: ``qid`` or ``qanswer`` is missing, or ``sample`` is not an integer.
-        InputError: a ranking has two different answers, or an answer is missing or not text.
+        InputError: a ranking has two different answers, an answer is missing or not text, or a
+            status is unknown.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
     check_samples(frame, "write_answers")
@@ -205,6 +212,8 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     refuse = partial(refuse_in, "write_answers", frame=frame)
     check_ids(frame[QID], QID, refuse)
     check_texts(frame[QANSWER], QANSWER, refuse)
+    if ANSWER_STATUS in frame.columns:
+        check_statuses(frame[ANSWER_STATUS], refuse)
     if GOLD_ANSWER in frame.columns:
         check_gold_answers(frame[GOLD_ANSWER], GOLD_ANSWER, refuse)
     is_new = ~frame[[*keys, QANSWER]].duplicated()
@@ -215,13 +224,15 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         raise InputError(
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
-    extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
+    extra = [c for c in (ANSWER_STATUS, GOLD_ANSWER) if c in frame.columns]
     write_table(with_numbers(distinct[[*keys, QANSWER, *extra]], SAMPLE), path)
 
 
 @accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
-    """Return the run with the answer of each ranking, ``qanswer``, on all its rows.
+    """Return the run with the answer of each ranking on all its rows.
+
+    The columns are ``qanswer`` and, if the answers have it, ``answer_status``.
 
     Args:
         run: R or S.
@@ -245,9 +256,10 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
             )
         keys = [QID]
     # an index that has the name of a column would be ambiguous
-    rows = run.drop(columns=QANSWER, errors="ignore").reset_index(drop=True)
+    rows = run.drop(columns=[QANSWER, ANSWER_STATUS], errors="ignore").reset_index(drop=True)
+    added = [c for c in (*keys, QANSWER, ANSWER_STATUS) if c in answers.columns]
     merged = rows.merge(
-        answers[[*keys, QANSWER]].reset_index(drop=True),
+        answers[added].reset_index(drop=True),
         on=keys,
         how="left",
         validate="many_to_one",

@@ -9,14 +9,27 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import format_list
-from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import (
+    DOCNO,
+    LABEL,
+    QANSWER,
+    RANK,
+    SCORE,
+    BoolArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+)
+from fairtk.frames.answers import OK, STATUSES
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
-from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.remarks import (
+    BY_STATUS,
+    EQUAL_ANSWERS,
     LENGTHS_DIFFER,
     MISSING,
     MIXED_SAMPLES,
@@ -46,6 +59,8 @@ class RunFacts:
         least_rank: the smallest difference between the rank of a row and its position.
         off: the number of sampled rankings whose ranks are not contiguous from 0, and from 1;
             shape (2, n_queries).
+        statuses: the number of answers with each of `STATUSES`; shape (n_statuses, n_queries).
+        answers: two different answers, or the only one; empty if no measure reads answers.
     """
 
     present: BoolArray
@@ -57,16 +72,22 @@ class RunFacts:
     n_samples: IntArray
     least_rank: IntArray
     off: IntArray
+    statuses: IntArray
+    answers: frozenset[str]
 
     @classmethod
-    def of(cls, judged: LabeledRun, deepest: int, documents: bool = True) -> RunFacts:
+    def of(
+        cls, judged: LabeledRun, deepest: int, documents: bool = True, answers: bool = False
+    ) -> RunFacts:
         """Return the facts about a run.
 
         Args:
             judged: the run.
             deepest: the largest cutoff of the measures.
             documents: whether a measure reads documents.
+            answers: whether a measure reads answers or credit.
         """
+        of_answers = _answers(judged, answers)
         run, n_queries = judged.run, len(judged.qids)
         unjudged = np.full(n_queries, "", dtype=object)
         zeros = np.zeros(n_queries, dtype=np.int64)
@@ -74,7 +95,7 @@ class RunFacts:
         documents &= {DOCNO, SCORE} <= {*run.frame.columns}
         if not documents or DOCNO not in judged.qrels.frame.columns:
             nothing = np.stack([zeros, zeros])
-            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
+            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing, *of_answers)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros.copy()
         np.minimum.at(shortest, query, length)
@@ -91,7 +112,7 @@ class RunFacts:
         }
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
-        return cls(*queries, shortest, n_documents, unjudged, few, *samples)
+        return cls(*queries, shortest, n_documents, unjudged, few, *samples, *of_answers)
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -117,7 +138,20 @@ class RunFacts:
             n_samples=column("n_samples"),
             least_rank=column("least_rank"),
             off=column("off"),
+            statuses=column("statuses"),
+            answers=frozenset(sorted(frozenset().union(*(b.answers for b in blocks)))[:2]),
         )
+
+
+def _answers(judged: LabeledRun, reads: bool) -> tuple[IntArray, frozenset[str]]:
+    """Return `statuses` and `answers` of `RunFacts`."""
+    statuses = np.zeros((len(STATUSES), len(judged.qids)), dtype=np.int64)
+    if not reads:
+        return statuses, frozenset()
+    query, status = judged.derived(answer_statuses)
+    np.add.at(statuses, (status, query), 1)
+    texts = judged.run.frame.get(QANSWER)
+    return statuses, frozenset() if texts is None else frozenset(texts.unique()[:2].tolist())
 
 
 def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
@@ -168,6 +202,7 @@ def remarks_on_runs(
     remarks = []
     for system, of_run in facts.items():
         remarks += _ids(qrels, system, of_run)
+        remarks += _statuses(qrels, system, of_run)
         remarks += _mixed_samples(qrels, system, of_run)
     remarks += _lengths(measures, qrels, facts)
     if len(facts) > 1:
@@ -196,6 +231,20 @@ def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
     )
     remark = make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)
     return [absent, remark and replace(remark, total=int(counted.sum()))]
+
+
+def _statuses(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
+    """Return the remarks on the statuses of answers, and on answers that are all equal."""
+    remarks = [
+        make_remark(BY_STATUS[status], "", system, number, qrels.qids)
+        for status, number in zip(STATUSES, facts.statuses, strict=True)
+        if status != OK
+    ]
+    if len(facts.answers) == 1 and facts.present.sum() > 1:
+        [answer] = facts.answers
+        detail = f"{answer!r:.60}"
+        remarks.append(make_remark(EQUAL_ANSWERS, "", system, facts.present, qrels.qids, detail))
+    return remarks
 
 
 def _mixed_samples(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:

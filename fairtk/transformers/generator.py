@@ -32,6 +32,7 @@ from fairtk.frames import (
     digest,
     identity_name,
 )
+from fairtk.frames.answers import CUT, PROMPT_CUT
 from fairtk.frames.columns import SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
@@ -49,15 +50,7 @@ from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
-from fairtk.llm.reading import (
-    CUT,
-    CUTS,
-    PROMPT_CUT,
-    AnswerReader,
-    Reading,
-    check_reader,
-    read,
-)
+from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
 from fairtk.stage_context import changed, remark
