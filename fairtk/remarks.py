@@ -81,6 +81,8 @@ UNREADABLE_ANSWERS = "unreadable answers"
 CUT_PROMPTS = "cut prompts"
 UNKNOWN_ENDS = "answers with an unknown end"
 EQUAL_ANSWERS = "equal answers"
+ONE_ANSWER = "one answer per prompt"
+NO_UTILITY = "no utility"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -267,6 +269,16 @@ KINDS: dict[str, RemarkKind] = {
         DataWarning,
         "answers of an earlier version of fairtk may be cut ({count}, for {queries}), because it "
         "did not record their ends",
+    ),
+    ONE_ANSWER: RemarkKind(
+        DataWarning,
+        "{stage}: the model samples, but one answer stands for all equal prompts of {queries}, so "
+        "intervals contain no variance of the model; use answers=5, or temperature 0",
+    ),
+    NO_UTILITY: RemarkKind(
+        DataWarning,
+        "{measure} is 0 for all answers of all systems, to {queries}; for models that answer in "
+        "sentences, use EU(utility='contains')",
     ),
     EQUAL_ANSWERS: RemarkKind(DataWarning, "all answers are equal, {detail}, for {queries}"),
     # texts of a study: the first below its tables, the second among the warnings of its page

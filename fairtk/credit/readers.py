@@ -30,6 +30,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
+from fairtk.frames.answers import hashable
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
 from fairtk.measures.expectation import values_of_samples
@@ -477,7 +478,8 @@ def _share(
 
 
 def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
-    code = pd.factorize(frame[QANSWER].to_numpy()[run.order])[0][run.ranking_start[:-1]]
+    answers = frame[QANSWER].to_numpy()[run.order][run.ranking_start[:-1]]
+    code = pd.factorize(hashable(answers))[0]
     n = np.bincount(run.ranking_query, minlength=len(run.qids)).astype(np.float64)
     pairs = pd.DataFrame({"query": run.ranking_query, "code": code}).value_counts().reset_index()
     same = pairs["count"] * (pairs["count"] - 1.0)

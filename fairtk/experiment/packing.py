@@ -123,13 +123,18 @@ def text_field(name: str, kind: Any) -> Any:
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
-def with_texts(table: Table, name: str, texts: Sequence[str | None], rows: Any) -> Table:
-    """Return a table with a column of strings added or replaced.
+def with_cells(table: Table, name: str, cells: Sequence[Any], rows: Any) -> Table:
+    """Return a table with a column of strings, or of lists of strings, added or replaced.
 
-    `rows` has the index of the text for each row.
+    `rows` has the index of the cell for each row.
     """
-    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
-    field = text_field(name, column.type)
+    if any(isinstance(cell, list) for cell in cells):
+        texts = [json.dumps(cell, ensure_ascii=False) for cell in cells]
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
+        field = pa.field(name, column.type, metadata={_KIND: b"json", _DTYPE: b"object"})
+    else:
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(cells, pa.string()))
+        field = text_field(name, column.type)
     if name in table.column_names:
         return table.set_column(table.column_names.index(name), field, column)
     return table.append_column(field, column)

@@ -40,6 +40,7 @@ from fairtk.frames import (
     CREDIT,
     DOCNO,
     EXPOSURE,
+    PROMPT_ID,
     QANSWER,
     QID,
     RANK,
@@ -64,10 +65,11 @@ _IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the answers in a system's rows.
 
-    The columns are ``qid``, ``sample`` if sampled, ``qanswer`` and ``answer_status`` if known.
+    The columns are ``qid``, ``sample`` if sampled, ``qanswer``, ``answer_status`` if known, and
+    ``prompt_id`` with several answers per ranking.
     """
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    columns = [c for c in (*keys, QANSWER, ANSWER_STATUS) if c in frame.columns]
+    columns = [c for c in (*keys, QANSWER, ANSWER_STATUS, PROMPT_ID) if c in frame.columns]
     return frame.drop_duplicates(keys)[columns].reset_index(drop=True)
 
 
@@ -241,7 +243,7 @@ class Results:
             ColumnError: the system has no answers.
         """
         self._check(name)
-        frame = self.rows(name, [QID, SAMPLE, QANSWER, ANSWER_STATUS])
+        frame = self.rows(name, [QID, SAMPLE, QANSWER, ANSWER_STATUS, PROMPT_ID])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "

@@ -22,6 +22,7 @@ from fairtk.frames import (
     CREDIT,
     DOCNO,
     EXPOSURE,
+    PROMPT_ID,
     QANSWER,
     QID,
     RANK,
@@ -152,7 +153,9 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
 def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
     columns = {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-    return columns if columns.isdisjoint((QANSWER, CREDIT)) else {*columns, ANSWER_STATUS}
+    return (
+        columns if columns.isdisjoint((QANSWER, CREDIT)) else {*columns, ANSWER_STATUS, PROMPT_ID}
+    )
 
 
 def tabulated(

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fairtk import stage_context
-from fairtk.errors import FairtkError, InputError
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
 
@@ -302,9 +302,31 @@ class ChatModel(EqualByContent, ABC):
         del temperature
         return self
 
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty for a model that samples by a seed."""
+        return "it takes no seed"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the model for one of several answers to a prompt.
+
+        Number 0 is the model itself, others have another seed.
+
+        Raises:
+            ParameterError: the model `repeats` its answers.
+        """
+        if not number:
+            return self
+        raise ParameterError(f"{self.name!r} has one answer per prompt: {self.repeats}")
+
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""
         return digest([type(self).__qualname__, self.name, self.parameters()])
+
+
+def numbered_seed(seed: int | None, number: int) -> int:
+    """Return the seed for one of several answers, from the model's seed and the answer's number."""
+    return int(digest([seed, number], 4), 16) >> 1  # 31 bits, which all servers accept
 
 
 def call_keys(

@@ -18,7 +18,15 @@ from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
 from fairtk.llm.beams import shared, shares_beams
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
+from fairtk.llm.chat import (
+    Chat,
+    ChatModel,
+    Completion,
+    Failure,
+    Message,
+    Outcome,
+    numbered_seed,
+)
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
 from fairtk.llm.tokenizers import UNLIMITED, PromptTokenizer, declared_window
 from fairtk.settings import Configurable, remade
@@ -387,6 +395,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         if not self.samples or temperature == self.temperature:
             return self
         other: Self = remade(self, temperature=temperature)
+        vars(other)["_origin"] = self._origin or self
+        return other
+
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty if the model samples."""
+        return "" if self.temperature else "its temperature is 0"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the same model, loaded once, with the seed of one of several answers."""
+        if not number or self.repeats:
+            return super().numbered(number)
+        other: Self = remade(self, seed=numbered_seed(self.seed, number))
         vars(other)["_origin"] = self._origin or self
         return other
 

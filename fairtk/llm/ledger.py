@@ -316,6 +316,15 @@ class LedgerModel(ChatModel):
         """Return the model at another temperature, behind the same ledger."""
         return LedgerModel(self.llm.at_temperature(temperature), self.ledger)
 
+    @property
+    def repeats(self) -> str:
+        """Why all answers of the model to a prompt are equal; empty if it samples."""
+        return self.llm.repeats
+
+    def numbered(self, number: int) -> LedgerModel:
+        """Return the model for one of several answers, behind the same ledger."""
+        return LedgerModel(self.llm.numbered(number), self.ledger)
+
     def key(self, chat: Chat) -> str:
         """Return the key of a call in the ledger."""
         return self._keys([chat])[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fairtk.errors import format_list
 from fairtk.frames import (
@@ -20,7 +21,7 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
 )
-from fairtk.frames.answers import OK, STATUSES
+from fairtk.frames.answers import OK, STATUSES, flattened, has_lists, hashable
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
@@ -151,7 +152,11 @@ def _answers(judged: LabeledRun, reads: bool) -> tuple[IntArray, frozenset[str]]
     query, status = judged.derived(answer_statuses)
     np.add.at(statuses, (status, query), 1)
     texts = judged.run.frame.get(QANSWER)
-    return statuses, frozenset() if texts is None else frozenset(texts.unique()[:2].tolist())
+    if texts is None:
+        return statuses, frozenset()
+    if has_lists(texts):
+        texts = pd.Series(flattened(hashable(texts))[1], dtype=object)
+    return statuses, frozenset(texts.unique()[:2].tolist())
 
 
 def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:

@@ -14,6 +14,7 @@ from fairtk import checks
 from fairtk.errors import (
     ColumnError,
     InputError,
+    ParameterError,
     format_list,
     missing_columns,
     such,
@@ -21,6 +22,7 @@ from fairtk.errors import (
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
+    PROMPT_ID,
     QANSWER,
     QID,
     QUERY,
@@ -52,7 +54,7 @@ from fairtk.llm.loading import require_packages
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
-from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
+from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS, ONE_ANSWER
 from fairtk.stage_context import changed, remark
 from fairtk.transformers.base import FairTransformer
 
@@ -109,7 +111,9 @@ class Generator(FairTransformer):
     input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
                 columns that the prompt reads (``prompt.fields``, often ``text`` from a
                 ``text_loader``); ``sample`` if sampled. Q: ``qid``, ``query``.
-    output      the input's rows and columns, in their order, ``qanswer`` and ``answer_status``
+    output      the input's rows and columns, in their order, ``qanswer`` and ``answer_status``;
+                with several answers, these are lists, and ``prompt_id`` is equal for rankings
+                with the same prompt
     ==========  =====================================================================
 
     The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
@@ -130,6 +134,10 @@ class Generator(FairTransformer):
             answer); ``"json:KEY"``, the value of a key in the first JSON object that has it, also
             in a fenced block; or a function from the text to the answer. Recorded texts can be read
             in another way without a call.
+        answers: the number of answers per prompt, each with its own seed and key in ledgers. The
+            first one has the seed of the model, so it is the answer of ``answers=1``. More than one
+            require a model that samples. EU is the mean over the answers, and
+            ``Results.compare(levels=True)`` shows how much they vary.
         on_cut: ``"keep"``, or ``"fail"`` for a failure of the query if an answer was cut at the
             maximum number of tokens, or the server has not read the whole prompt.
 
@@ -139,7 +147,9 @@ class Generator(FairTransformer):
 
     identity_name = "fairtk.Generator"
     output_version = 1
-    SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "prompt", "cutoff", "answer", "on_cut")
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        *("llm", "prompt", "cutoff", "answer", "answers", "on_cut"),
+    )
 
     def __init__(
         self,
@@ -147,6 +157,7 @@ class Generator(FairTransformer):
         prompt: str | PromptBuilder = "rag",
         cutoff: int = 5,
         answer: AnswerReader = "after-thinking",
+        answers: int = 1,
         on_cut: str = "keep",
     ) -> None:
         super().__init__()
@@ -155,8 +166,21 @@ class Generator(FairTransformer):
         rule = "be an integer of at least 1 (for answers without documents, pass only queries)"
         self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
         self.llm: ChatModel = as_chat_model(llm)
+        self.answers = checks.integer("answers", answers, type(self).__name__)
+        if self.answers > 1 and self.llm.repeats:
+            raise ParameterError(
+                f"{type(self).__name__}: answers={self.answers} requires a model that samples, but "
+                f"all answers of {self.llm.name!r} to a prompt are equal ({self.llm.repeats}); set "
+                "a temperature above 0, or use answers=1"
+            )
         self.prompt: PromptBuilder = as_builder(prompt)
-        self._outcomes: dict[str, Outcome] = {}  # by prompt, for the next attempt
+        # by prompt, for each answer, for the next attempt
+        self._outcomes: list[dict[str, Outcome]] = [{} for _ in range(self.answers)]
+
+    @property
+    def models(self) -> list[ChatModel]:
+        """The models of all answers to a prompt, which differ in their seeds."""
+        return [self.llm.numbered(number) for number in range(self.answers)]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the columns ``qanswer`` and ``answer_status``.
@@ -178,14 +202,31 @@ class Generator(FairTransformer):
         if inp.empty:
             out[QANSWER] = out[ANSWER_STATUS] = pd.Series(dtype="str")
             return out
-        readings = self._generate(prompts)
-        for name, texts in (
-            (QANSWER, [one.answer for one in readings]),
-            (ANSWER_STATUS, [one.status for one in readings]),
-        ):
+        for name, cells in self.columns(prompts.prompts, self._generate(prompts)).items():
             # an array is faster than a list with the text of each row
-            out[name] = pd.Series(texts, dtype="str").array.take(prompts.prompt_of_row)
+            array = pd.Series(cells, dtype=object if isinstance(cells[0], list) else "str").array
+            out[name] = array.take(prompts.prompt_of_row)
         return out
+
+    def columns(
+        self, prompts: Sequence[str], readings: Sequence[Sequence[Reading] | None]
+    ) -> dict[str, list[Any]]:
+        """Return the columns that the generator adds, a value per prompt.
+
+        Args:
+            prompts: the prompts.
+            readings: the answers to each prompt, `None` without answers.
+        """
+        if self.answers == 1:
+            return {
+                QANSWER: [of and of[0].answer for of in readings],
+                ANSWER_STATUS: [of and of[0].status for of in readings],
+            }
+        return {
+            QANSWER: [of and [one.answer for one in of] for of in readings],
+            ANSWER_STATUS: [of and [one.status for one in of] for of in readings],
+            PROMPT_ID: [digest(prompt) for prompt in prompts],
+        }
 
     def read(self, prompt: str, outcome: Outcome) -> Reading | Failure:
         """Return the answer to a prompt and its status, or the failure of the call.
@@ -221,7 +262,8 @@ class Generator(FairTransformer):
         """
         if self.llm.local or isinstance(self.llm, FunctionModel):
             return Estimate(0, 0, 0, 0.0, 0.0)
-        return estimate_all(self.llm, questions(dict.fromkeys(self.build_prompts(inp).prompts)))
+        chats = questions(dict.fromkeys(self.build_prompts(inp).prompts))
+        return estimate_all(self.llm, [chat for chat in chats for _ in range(self.answers)])
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)
@@ -324,6 +366,9 @@ class Generator(FairTransformer):
         where = type(self).__name__
         tokenizer = self.llm.tokenizer
         remark_on_long_questions(where, self.prompt, tokenizer, qids, questions)
+        if self.answers == 1 and not self.llm.repeats:
+            distinct = list(dict.fromkeys(qids))
+            remark(ONE_ANSWER, where, np.ones(len(distinct), dtype=bool), distinct, stacklevel=4)
         prompts = []
         for qid, question, ranking in zip(qids, questions, rankings, strict=True):
             try:
@@ -333,43 +378,54 @@ class Generator(FairTransformer):
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
         return prompts
 
-    def _generate(self, prompts: RowPrompts) -> list[Reading]:
-        """Return one answer per prompt. Each distinct prompt is sent once."""
-        outcomes = dict(self._outcomes)
-        unanswered = [p for p in dict.fromkeys(prompts.prompts) if p not in outcomes]
-        # two functions may have the same key in a ledger
-        unrecorded = self.llm if isinstance(self.llm, CONTENT_MODELS) else None
-        try:
-            with changed(generator=unrecorded):
-                for index, outcome in self.llm.outcomes(questions(unanswered)):
-                    outcomes[unanswered[index]] = outcome
-        finally:  # for the next attempt
-            self._outcomes = {
-                p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass
-            }
+    def _generate(self, prompts: RowPrompts) -> list[list[Reading]]:
+        """Return the answers to each prompt. Each distinct prompt is sent once per answer."""
+        numbered = [self._request(i, llm, prompts.prompts) for i, llm in enumerate(self.models)]
         failures: dict[str, str] = {}
-        readings: list[Reading] = []
+        readings: list[list[Reading]] = []
         for prompt, qid in zip(prompts.prompts, prompts.qids, strict=True):
-            outcome = outcomes.get(prompt, Failure("the model gave no answer"))
-            reading = self.read(prompt, outcome)
-            if isinstance(reading, Reading):
-                readings.append(reading)
-            else:
-                failures.setdefault(prompt, f"qid {qid!r}: {reading.reason}")
+            of_prompt = []
+            for outcomes in numbered:
+                outcome = outcomes.get(prompt, Failure("the model gave no answer"))
+                reading = self.read(prompt, outcome)
+                if isinstance(reading, Failure):
+                    failures.setdefault(prompt, f"qid {qid!r}: {reading.reason}")
+                else:
+                    of_prompt.append(reading)
+            readings.append(of_prompt)
         if failures:
             raise UnansweredError(
                 f"{type(self).__name__}: no answer to {len(failures)} of "
                 f"{len(set(prompts.prompts))} prompts (the first: {next(iter(failures.values()))})"
             )
-        self._outcomes = {p: o for p, o in self._outcomes.items() if isinstance(o, Failure)}
+        self._outcomes = [
+            {p: o for p, o in outcomes.items() if isinstance(o, Failure)}
+            for outcomes in self._outcomes
+        ]
         return readings
+
+    def _request(self, number: int, llm: ChatModel, prompts: Sequence[str]) -> dict[str, Outcome]:
+        """Return the outcomes of one of several answers by prompt."""
+        outcomes = dict(self._outcomes[number])
+        unanswered = [p for p in dict.fromkeys(prompts) if p not in outcomes]
+        # two functions may have the same key in a ledger
+        unrecorded = llm if isinstance(llm, CONTENT_MODELS) else None
+        try:
+            with changed(generator=unrecorded):
+                for index, outcome in llm.outcomes(questions(unanswered)):
+                    outcomes[unanswered[index]] = outcome
+        finally:  # for the next attempt
+            self._outcomes[number] = {
+                p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass
+            }
+        return outcomes
 
     def digest(self) -> str:
         """Return the content digest of class and settings; a ledger does not count."""
         return digest([identity_name(type(self)), self.settings() | {"llm": self.llm.digest()}])
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_outcomes": {}}
+        return vars(self) | {"_outcomes": [{} for _ in range(self.answers)]}
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[IntArray, IntArray]:
@@ -406,6 +462,7 @@ class FlanT5(Generator):
             plugin's) or a prompt builder.
         cutoff: the maximum number of documents in a prompt, at least 1.
         answer: see `Generator`.
+        answers: see `Generator`.
         on_cut: see `Generator`.
         **settings: ``device``, ``dtype``, ``num_beams``, ``max_new_tokens``,
             ``max_prompt_tokens``, ``batch_tokens``, ``revision``, ``temperature`` and ``seed``, as
@@ -419,7 +476,7 @@ class FlanT5(Generator):
     identity_name = "fairtk.FlanT5"
     output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        *("model", "prompt", "cutoff", "answer", "on_cut"),
+        *("model", "prompt", "cutoff", "answer", "answers", "on_cut"),
         *HuggingFaceSeq2Seq.SETTINGS[1:],
     )
 
@@ -429,12 +486,13 @@ class FlanT5(Generator):
         prompt: str | PromptBuilder = "rag",
         cutoff: int = 5,
         answer: AnswerReader = "after-thinking",
+        answers: int = 1,
         on_cut: str = "keep",
         **settings: Any,
     ) -> None:
         require_packages("FlanT5")
         refuse_unknown_options("FlanT5", HuggingFaceSeq2Seq, settings)
         llm = HuggingFaceSeq2Seq(fspath(model), **settings)
-        super().__init__(llm, prompt, cutoff, answer, on_cut)
+        super().__init__(llm, prompt, cutoff, answer, answers, on_cut)
         for name in llm.SETTINGS:
             setattr(self, name, getattr(llm, name))
