@@ -389,8 +389,9 @@ class Results:
             confidence: the level of the intervals, in (0, 1).
             margin: the margin of non-inferiority and equivalence, above 0, for all measures or by
                 measure.
-            levels: whether to estimate the errors over queries and over samples separately
-                (`fairtk.statistics.two_level_mean`); samples with the same number are paired.
+            levels: whether to estimate the errors over queries, over samples and, for EU, over the
+                answers of a model separately (`fairtk.statistics.two_level_mean`); samples with the
+                same number are paired, and equal prompts share their answers.
 
         Returns:
             A row per measure and system, with the columns
@@ -402,7 +403,9 @@ class Results:
               ``high`` and ``p`` are then those of the estimate;
             - with a margin, ``p_not_worse`` and ``p_equivalent``;
             - with levels, the standard errors ``error_queries`` and ``error_samples``, and the
-              interval over samples, ``low_samples`` to ``high_samples``.
+              interval over samples, ``low_samples`` to ``high_samples``;
+            - with levels and EU, the standard error ``error_answers``, NaN if prompts have one
+              answer, as ``answers`` then says. The interval over samples includes answers.
 
             There are no tests of ``ByGroup(by="query")``.
 
@@ -418,6 +421,8 @@ class Results:
         difference: float,
         n_samples: Sequence[int] = (1, 10, 100, 1000),
         baseline: str | None = None,
+        *,
+        n_answers: Sequence[int] | None = None,
         **options: float,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test to detect a difference.
@@ -426,6 +431,8 @@ class Results:
             difference: the mean difference to detect.
             n_samples: numbers of samples per query.
             baseline: the system to compare with; `None` for that of the experiment.
+            n_answers: numbers of answers per prompt, for EU of several answers; `None` for the
+                actual number.
             options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
@@ -433,7 +440,7 @@ class Results:
             ``run``.
         """
         compared = self.system_comparison(baseline)
-        return compared.plan(self.variances, difference, n_samples, options)
+        return compared.plan(self.variances, difference, n_samples, options, n_answers)
 
     def sampling_bias(self) -> pd.DataFrame:
         """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.

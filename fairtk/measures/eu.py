@@ -50,6 +50,7 @@ class ScoredAnswers:
 
     Attributes:
         query: the query.
+        sample: the sample, 0 if the run is not sampled.
         value: the mean utility of the answers.
         variance: the variance of the utility over the answers, NaN for one answer.
         n: the number of answers.
@@ -57,6 +58,7 @@ class ScoredAnswers:
     """
 
     query: IntArray
+    sample: IntArray
     value: FloatArray
     variance: FloatArray
     n: IntArray
@@ -133,29 +135,7 @@ class ExpectedUtility(FairMeasure):
 
     def scored(self, judged: LabeledRun) -> ScoredAnswers:
         """Return the utility of each ranking, and how much it varies over its answers."""
-        labels, where = judged.qrels.frame, repr(self)
-        require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
-        of_row = judged.qids[judged.qrels.query]
-        gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
-        query, prompt, cells = _answers(judged, where)
-        cell, answers = flattened(cells)
-        missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
-        if missing:
-            raise InputError(
-                f"{where}: missing gold answer of qid {missing[0]!r} "
-                f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
-            )
-        values = self.utility(answers, [gold[qid] for qid in judged.qids[query[cell]]])
-        value = np.array(values, dtype=np.float64)
-        bound = self["upper_bound"]
-        value = value if bound is None else bound - value
-        n = np.bincount(cell, minlength=len(query))
-        if len(answers) == len(query):
-            return ScoredAnswers(query, value, np.full(len(query), np.nan), n, prompt)
-        mean = average(cell, value, len(query))
-        squares = np.bincount(cell, weights=(value - mean[cell]) ** 2, minlength=len(query))
-        variance = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
-        return ScoredAnswers(query, mean, variance, n, prompt)
+        return judged.derived(_scored, self)
 
     @property
     def of_sample(self) -> ExpectedUtility:
@@ -184,6 +164,32 @@ class ExpectedUtility(FairMeasure):
         return Scores.of(result, [("no answer, without a worst value (no upper_bound)", absent)])
 
 
+def _scored(judged: LabeledRun, measure: ExpectedUtility) -> ScoredAnswers:
+    labels, where = judged.qrels.frame, repr(measure)
+    require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
+    of_row = judged.qids[judged.qrels.query]
+    gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
+    query, sample, prompt, cells = _answers(judged, where)
+    cell, answers = flattened(cells)
+    missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
+    if missing:
+        raise InputError(
+            f"{where}: missing gold answer of qid {missing[0]!r} "
+            f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
+        )
+    values = measure.utility(answers, [gold[qid] for qid in judged.qids[query[cell]]])
+    value = np.array(values, dtype=np.float64)
+    bound = measure["upper_bound"]
+    value = value if bound is None else bound - value
+    n = np.bincount(cell, minlength=len(query))
+    if len(answers) == len(query):
+        return ScoredAnswers(query, sample, value, np.full(len(query), np.nan), n, prompt)
+    mean = average(cell, value, len(query))
+    squares = np.bincount(cell, weights=(value - mean[cell]) ** 2, minlength=len(query))
+    variance = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
+    return ScoredAnswers(query, sample, mean, variance, n, prompt)
+
+
 def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dict[str, Any]:
     """Return the gold answer of each query that has one, a string or a list of alternatives.
 
@@ -209,12 +215,12 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
     return gold
 
 
-def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, ObjectArray, ObjectArray]:
-    """Return the query, the prompt and the answers of each ranking; see `ScoredAnswers`."""
+def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, IntArray, ObjectArray, ObjectArray]:
+    """Return query, sample, prompt and answers of each ranking; see `ScoredAnswers`."""
     frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
         nothing = np.zeros(0, dtype=object)
-        return np.zeros(0, dtype=np.int64), nothing, nothing
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, nothing
     require_columns(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         judged.run.checked()
@@ -249,8 +255,9 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, ObjectArray, Obj
     cells = table["text"].to_numpy(dtype=object)
     if several:
         # equal prompts of different models have different answers
-        return query, hashable(list(zip(table["prompt"], cells, strict=True))), cells
-    return query, cells, cells
+        prompt = hashable(list(zip(table["prompt"], cells, strict=True)))
+        return query, table["sample"].to_numpy(), prompt, cells
+    return query, table["sample"].to_numpy(), cells, cells
 
 
 EU = ExpectedUtility()
