@@ -277,8 +277,7 @@ KINDS: dict[str, RemarkKind] = {
     ),
     NO_UTILITY: RemarkKind(
         DataWarning,
-        "{measure} is 0 for all answers of all systems, to {queries}; for models that answer in "
-        "sentences, use EU(utility='contains')",
+        "{measure} is 0 for all answers of all systems, for {queries}; {detail}",
     ),
     EQUAL_ANSWERS: RemarkKind(DataWarning, "all answers are equal, {detail}, for {queries}"),
     # texts of a study: the first below its tables, the second among the warnings of its page

@@ -43,6 +43,7 @@ from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.evaluator import Evaluator
 from fairtk.measures.facts import (
     RunFacts,
+    no_utility,
     remarks_on_measures,
     remarks_on_runs,
     remarks_on_values,
@@ -135,6 +136,9 @@ def values_of_systems(
         for label, measure in measures.items():
             remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids, name)
     facts = {name: of_system.facts for name, of_system in systems.items()}
+    for label, measure in measures.items():
+        of_measure = [of_system.scores[label] for of_system in systems.values()]
+        remarks += no_utility(measure, of_measure, list(facts.values()), qrels.qids)
     remarks += remarks_on_runs(list(measures.values()), qrels, facts)
     qids = qrels.qids if order is None else qrels.qids[list(order)]
     if order is not None:

@@ -25,6 +25,7 @@ from fairtk.frames.answers import OK, STATUSES, flattened, has_lists, hashable
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
+from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
@@ -36,6 +37,7 @@ from fairtk.remarks import (
     MIXED_SAMPLES,
     NO_COMMON,
     NO_JUDGED_DOCUMENT,
+    NO_UTILITY,
     SHORT_RANKINGS,
     SIZES_DIFFER,
     UNDEFINED,
@@ -43,6 +45,7 @@ from fairtk.remarks import (
     Remark,
     make_remark,
 )
+from fairtk.utilities import Utility
 
 
 @dataclass(frozen=True)
@@ -343,6 +346,24 @@ def remarks_on_values(measure: Any, scores: Scores, qids: ObjectArray, system: s
     return [remark for remark in remarks if remark is not None]
 
 
+def no_utility(
+    measure: Any, scores: Sequence[Scores], facts: Sequence[RunFacts], qids: ObjectArray
+) -> list[Remark]:
+    """Return the remark that all answers of all systems have the utility 0."""
+    if not isinstance(measure, ExpectedUtility):
+        return []
+    if measure.better != "higher" or measure.bounds[0] != 0:
+        return []
+    values = np.stack([one.values for one in scores])
+    answered = np.stack([of_run.present for of_run in facts]) & ~np.isnan(values)
+    concerned = answered.any(axis=0)
+    if concerned.sum() < 2 or (values[answered] != 0).any():
+        return []
+    detail = getattr(measure.utility, "if_zero", Utility.if_zero)
+    remark = make_remark(NO_UTILITY, format_measure(measure), "", concerned, qids, detail)
+    return [] if remark is None else [remark]
+
+
 def remarks_on_measures(measures: Iterable[Any]) -> list[Remark]:
     """Return the remarks that hold for measures whatever the run."""
     parts = dict.fromkeys(part for measure in measures for part in iter_parts(measure))
@@ -354,4 +375,5 @@ def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) 
     remarks = remarks_on_measures(scores)
     for measure, of_measure in scores.items():
         remarks += remarks_on_values(measure, of_measure, qrels.qids, "")
+        remarks += no_utility(measure, [of_measure], [facts], qrels.qids)
     return remarks + remarks_on_runs(list(scores), qrels, {"": facts})

@@ -187,7 +187,7 @@ def test_empty_frames_inspection_and_schematic_load_nothing(monkeypatch):
 def test_settings_and_equality():
     assert repr(FlanT5("m", "lamp-4", cutoff=3)).startswith(
         "FlanT5(model='m', prompt=Lamp4(truncate='keep-question'), cutoff=3, "
-        "answer='after-thinking', on_cut='keep', device='auto'"
+        "answer='after-thinking', answers=1, on_cut='keep', device='auto'"
     )
     for other in (FlanT5("m", num_beams=2), Generator(HuggingFaceSeq2Seq("m"))):
         assert FlanT5("m") != other
