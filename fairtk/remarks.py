@@ -81,6 +81,13 @@ UNREADABLE_ANSWERS = "unreadable answers"
 CUT_PROMPTS = "cut prompts"
 UNKNOWN_ENDS = "answers with an unknown end"
 EQUAL_ANSWERS = "equal answers"
+KEPT_FAILURES = "kept without a refinement"
+OFF_TOPIC = "off topic"
+EMPTY_DOCUMENTS = "empty documents"
+DROPPED_DOCUMENTS = "documents without space"
+CUT_DOCUMENTS = "cut documents"
+UNKNOWN_TOKENS = "unknown tokens"
+CUT_TEXTS = "cut texts"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -209,6 +216,38 @@ KINDS: dict[str, RemarkKind] = {
     ),
     NOT_REFINED: RemarkKind(
         DataWarning, "{stage}: {queries} could not be refined and have no result ({detail})"
+    ),
+    KEPT_FAILURES: RemarkKind(
+        DataWarning, "{stage}: the refinement of {queries} failed; they keep their list ({detail})"
+    ),
+    OFF_TOPIC: RemarkKind(
+        DataWarning,
+        "{stage}: refinements of {queries} share no word with the query, or repeat an example of "
+        "the prompt ({detail}); use another model or prompt",
+    ),
+    EMPTY_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: prompts have documents without text ({count}, for {queries}; {detail}), which "
+        "have exposure, but cannot be read",
+    ),
+    DROPPED_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: documents are not in the prompts, because the model's window is full ({count}, "
+        "for {queries}; {detail}); the column in_prompt says which",
+    ),
+    CUT_DOCUMENTS: RemarkKind(
+        None,
+        "{stage}: documents in prompts are cut, because the model's window is full ({count}, for "
+        "{queries}; {detail})",
+    ),
+    UNKNOWN_TOKENS: RemarkKind(
+        DataWarning,
+        "{stage}: more than 5% of the tokens of prompts are unknown to the model, up to {detail}, "
+        "for {queries}; use a model for the language of the documents",
+    ),
+    CUT_TEXTS: RemarkKind(
+        DataWarning,
+        "{stage}: texts are longer than the encoder reads ({count}, for {queries}; {detail})",
     ),
     NO_GROUPED_DOCUMENT: RemarkKind(
         DataWarning,

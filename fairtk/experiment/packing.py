@@ -129,9 +129,19 @@ def with_texts(table: Table, name: str, texts: Sequence[str | None], rows: Any) 
     `rows` has the index of the text for each row.
     """
     column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
-    field = text_field(name, column.type)
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), field, column)
+    return _with_column(table, text_field(name, column.type), column)
+
+
+def with_mask(table: Table, name: str, mask: Any) -> Table:
+    """Return a table with a column of booleans added or replaced."""
+    column = pa.array(mask)
+    field = pa.field(name, column.type, metadata={_KIND: b"plain", _DTYPE: b"bool"})
+    return _with_column(table, field, column)
+
+
+def _with_column(table: Table, field: Any, column: Any) -> Table:
+    if field.name in table.column_names:
+        return table.set_column(table.column_names.index(field.name), field, column)
     return table.append_column(field, column)
 
 

@@ -52,6 +52,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
+from fairtk.llm.chat import Prompt
 from fairtk.remarks import MISSING, Remark, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
@@ -98,7 +99,7 @@ def _cells(engine: Engine) -> pd.DataFrame:
 
 def _prompts(engine: Engine) -> pd.DataFrame:
     engine.prepare()
-    texts: dict[str, set[str]] = {}
+    texts: dict[str, set[Prompt]] = {}
     unknown: dict[str, int] = {}
     models = {}
     for node in engine.tree.nodes:

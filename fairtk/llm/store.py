@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from fairtk.errors import FormatError
 from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
-from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
+from fairtk.llm.chat import Chat, ChatModel, Completion, Prompt, as_json, call_keys, now, questions
 from fairtk.llm.reading import is_usable
 
 FORMAT = 7
@@ -533,7 +533,7 @@ class AnswerStore:
         return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
 
     def put_answers(
-        self, model: str, parameters: Mapping[str, Any], answers: Mapping[str, Completion]
+        self, model: str, parameters: Mapping[str, Any], answers: Mapping[Prompt, Completion]
     ) -> None:
         """Commit a model's answers by prompt, in one transaction."""
         chats = questions(answers)

@@ -27,13 +27,14 @@ from fairtk.frames import (
     QUESTION,
     SAMPLE,
     SCORE,
+    BoolArray,
     IntArray,
     Run,
     digest,
     identity_name,
 )
 from fairtk.frames.answers import CUT, PROMPT_CUT
-from fairtk.frames.columns import SUBSET, plain_columns
+from fairtk.frames.columns import IN_PROMPT, SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
 from fairtk.llm import (
@@ -45,19 +46,29 @@ from fairtk.llm import (
     UnansweredError,
     as_chat_model,
 )
-from fairtk.llm.chat import Completion, Outcome, questions
+from fairtk.llm.chat import Chat, Completion, Outcome, Prompt, as_prompt, questions
 from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
-from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
+from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
-from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
+from fairtk.remarks import (
+    CUT_DOCUMENTS,
+    DROPPED_DOCUMENTS,
+    EMPTY_DOCUMENTS,
+    FULL_PROMPTS,
+    LONG_QUESTIONS,
+    UNKNOWN_TOKENS,
+)
 from fairtk.stage_context import changed, remark
 from fairtk.transformers.base import FairTransformer
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models of generators that are identified by their content; others have keys in ledgers."""
+
+MOST_UNKNOWN = 0.05
+"""The share of unknown tokens of a prompt from which a remark is made."""
 
 _CUT_REASONS = {
     CUT: "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of "
@@ -92,14 +103,17 @@ class RowPrompts:
     """The prompts of a frame.
 
     Attributes:
-        prompts: one prompt per (question, documents); texts may repeat.
+        prompts: one prompt per (question, documents); they may repeat.
         qids: a query of each prompt.
         prompt_of_row: the index in `prompts` of each row; shape (n_rows,).
+        in_prompt: whether the prompt has the document of each row, shape (n_rows,); `None` if the
+            rows have no documents.
     """
 
-    prompts: Sequence[str]
+    prompts: Sequence[Prompt]
     qids: Sequence[str]
     prompt_of_row: IntArray
+    in_prompt: BoolArray | None = None
 
 
 class Generator(FairTransformer):
@@ -109,14 +123,16 @@ class Generator(FairTransformer):
     input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
                 columns that the prompt reads (``prompt.fields``, often ``text`` from a
                 ``text_loader``); ``sample`` if sampled. Q: ``qid``, ``query``.
-    output      the input's rows and columns, in their order, ``qanswer`` and ``answer_status``
+    output      the input's rows and columns, in their order, ``qanswer``, ``answer_status``
+                (see `fairtk.frames.answers.STATUSES`) and, for R and S, ``in_prompt``
     ==========  =====================================================================
 
     The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
     present, else ``query``. All rows of a ranking get the answer, also those below the cutoff; an
     earlier ``qanswer`` is replaced. Equal prompts are generated once, so 100 similar samples cost
-    few answers. For Q, and for the empty subset of `fairtk.credit.Subsets`, the prompt has no
-    documents.
+    few answers. ``in_prompt`` says whether the prompt has a document: those below the cutoff, and
+    those that do not fit the model's window, are not in it. For Q, and for the empty subset of
+    `fairtk.credit.Subsets`, the prompt has no documents.
 
     Args:
         llm: a model of `fairtk.llm`, alone or behind a ledger with its budget and prices
@@ -156,10 +172,10 @@ class Generator(FairTransformer):
         self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
         self.llm: ChatModel = as_chat_model(llm)
         self.prompt: PromptBuilder = as_builder(prompt)
-        self._outcomes: dict[str, Outcome] = {}  # by prompt, for the next attempt
+        self._outcomes: dict[Prompt, Outcome] = {}  # by prompt, for the next attempt
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame with the columns ``qanswer`` and ``answer_status``.
+        """Return the frame with ``qanswer``, ``answer_status`` and, with documents, ``in_prompt``.
 
         Raises:
             ColumnError: a column is missing (`TransformerInputError`).
@@ -177,7 +193,7 @@ class Generator(FairTransformer):
         out = inp.copy()
         if inp.empty:
             out[QANSWER] = out[ANSWER_STATUS] = pd.Series(dtype="str")
-            return out
+            return out.assign(**{IN_PROMPT: pd.Series(dtype=bool)}) if DOCNO in inp else out
         readings = self._generate(prompts)
         for name, texts in (
             (QANSWER, [one.answer for one in readings]),
@@ -185,16 +201,19 @@ class Generator(FairTransformer):
         ):
             # an array is faster than a list with the text of each row
             out[name] = pd.Series(texts, dtype="str").array.take(prompts.prompt_of_row)
+        if prompts.in_prompt is not None:
+            out[IN_PROMPT] = prompts.in_prompt
         return out
 
-    def read(self, prompt: str, outcome: Outcome) -> Reading | Failure:
+    def read(self, prompt: Prompt, outcome: Outcome) -> Reading | Failure:
         """Return the answer to a prompt and its status, or the failure of the call.
 
         With ``on_cut="fail"``, an answer that was cut is a failure.
         """
         if isinstance(outcome, Failure):
             return outcome
-        reading = read(outcome, prompt, self.answer)
+        text = prompt.text if isinstance(prompt, Chat) else prompt
+        reading = read(outcome, text, self.answer)
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading
@@ -252,7 +271,7 @@ class Generator(FairTransformer):
         qids = qids_of(inp, type(self).__name__)
         check_samples(inp, type(self).__name__)
         code, questions = self._coded(inp, _question_column(inp))
-        prompts = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
+        prompts, _ = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
         return RowPrompts(prompts, qids, np.arange(len(inp)))
 
     # Rankings ----------------------------------------------------------------------------------
@@ -283,18 +302,31 @@ class Generator(FairTransformer):
         prompt_of_ranking, first = _numbered(pd.DataFrame(lines))
 
         qids = [str(run.qids[query]) for query in run.ranking_query[first]]
-        prompts = self._build(
+        documents = [
+            {field: texts[code[row]] for field, (code, texts) in values.items()} for row in distinct
+        ]
+        is_empty = np.array([not "".join(map(str, d.values())).strip() for d in documents], bool)
+        if values and is_empty.any():
+            self._remark_on_empty(run, top[is_empty[content]])
+        prompts, n_documents = self._build(
             qids,
             questions[question[start][first]].tolist(),
             [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
-            [
-                {field: texts[code[row]] for field, (code, texts) in values.items()}
-                for row in distinct
-            ],
+            documents,
         )
         prompt_of_row = np.empty(len(inp), dtype=np.int64)
         prompt_of_row[run.order] = prompt_of_ranking[run.ranking]
-        return RowPrompts(prompts, qids, prompt_of_row)
+        in_prompt &= run.position < np.array(n_documents)[prompt_of_ranking[run.ranking]]
+        mask = np.empty(len(inp), dtype=bool)
+        mask[run.order] = in_prompt
+        return RowPrompts(prompts, qids, prompt_of_row, mask)
+
+    def _remark_on_empty(self, run: Run, rows: IntArray) -> None:
+        """Remark on documents without text in sorted rows of prompts."""
+        pairs = np.unique(np.stack([run.query[rows], run.doc[rows]]), axis=1)
+        number = np.bincount(pairs[0], minlength=len(run.qids))
+        detail = f"the first is {str(run.docnos[run.doc[rows[0]]])!r}"
+        remark(EMPTY_DOCUMENTS, type(self).__name__, number, run.qids, detail, stacklevel=5)
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
@@ -319,19 +351,60 @@ class Generator(FairTransformer):
         questions: Sequence[str],
         rankings: Sequence[tuple[int, ...]],
         documents: Sequence[dict[str, Any]],
-    ) -> list[str]:
-        """Return one prompt per (question, documents)."""
+    ) -> tuple[list[Prompt], list[int]]:
+        """Return one prompt per (question, documents), and its number of documents."""
         where = type(self).__name__
         tokenizer = self.llm.tokenizer
         remark_on_long_questions(where, self.prompt, tokenizer, qids, questions)
-        prompts = []
+        build = getattr(self.prompt, "build", None)  # of built-in prompts
+        prompts: list[Prompt] = []
+        built = []
         for qid, question, ranking in zip(qids, questions, rankings, strict=True):
             try:
                 chosen = [documents[i] for i in ranking]
-                prompts.append(self.prompt(str(question), chosen, tokenizer))
+                if build is None:
+                    text = self.prompt(str(question), chosen, tokenizer)
+                    built.append(Built("", len(chosen), 0, len(chosen)))
+                else:
+                    built.append(build(str(question), chosen, tokenizer))
+                    text = built[-1].text
+                prompts.append(as_prompt(text, f"the prompt {self.prompt!r}"))
             except InputError as error:
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
-        return prompts
+        self._remark_on_space(qids, [len(ranking) for ranking in rankings], built)
+        self._remark_on_unknown_tokens(qids, prompts)
+        return prompts, [one.n_documents for one in built]
+
+    def _remark_on_space(
+        self, qids: Sequence[str], sizes: Sequence[int], built: Sequence[Built]
+    ) -> None:
+        """Remark on documents that do not fit the prompts."""
+        code, distinct = pd.factorize(np.array(qids, dtype=object))
+        dropped = np.array(sizes, dtype=np.int64) - [one.n_documents for one in built]
+        cut = np.array([one.n_cut for one in built], dtype=np.int64)
+        fitting = np.array([one.n_documents for one in built], dtype=np.int64)
+        whole = np.array([one.n_whole for one in built], dtype=np.int64)
+        for kind, number, limit, what in (
+            (DROPPED_DOCUMENTS, dropped, fitting, "the largest cutoff that fits is"),
+            (CUT_DOCUMENTS, cut, whole, "the largest cutoff that fits without a cut is"),
+        ):
+            if number.any():
+                of_query = np.bincount(code, weights=number).astype(np.int64)
+                detail = f"{what} {limit[number > 0].min()}"
+                remark(kind, type(self).__name__, of_query, distinct, detail, stacklevel=6)
+
+    def _remark_on_unknown_tokens(self, qids: Sequence[str], prompts: Sequence[Prompt]) -> None:
+        """Remark on prompts with many unknown tokens."""
+        share_of = getattr(self.llm.tokenizer, "unknown_share", None)
+        if share_of is None:
+            return
+        share = np.array([share_of(p.text if isinstance(p, Chat) else p) for p in prompts])
+        is_strange = share > MOST_UNKNOWN
+        if is_strange.any():
+            code, distinct = pd.factorize(np.array(qids, dtype=object))
+            mask = np.bincount(code[is_strange], minlength=len(distinct)) > 0
+            detail = f"{share.max():.0%}"
+            remark(UNKNOWN_TOKENS, type(self).__name__, mask, distinct, detail, stacklevel=6)
 
     def _generate(self, prompts: RowPrompts) -> list[Reading]:
         """Return one answer per prompt. Each distinct prompt is sent once."""
@@ -347,7 +420,7 @@ class Generator(FairTransformer):
             self._outcomes = {
                 p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass
             }
-        failures: dict[str, str] = {}
+        failures: dict[Prompt, str] = {}
         readings: list[Reading] = []
         for prompt, qid in zip(prompts.prompts, prompts.qids, strict=True):
             outcome = outcomes.get(prompt, Failure("the model gave no answer"))
