@@ -24,7 +24,6 @@ from fairtk.frames.answers import (
     CUT,
     EMPTY,
     FILTERED,
-    PROMPT_CUT,
     REFUSED,
     THOUGHT_ONLY,
     UNREADABLE,
@@ -91,7 +90,6 @@ _REASONS = {
     FILTERED: "the server filtered the answer",
     THOUGHT_ONLY: "the model thought without an answer",
     UNREADABLE: "the response of the server is not text",
-    PROMPT_CUT: "the server has read less than half of the prompt",
 }
 
 
