@@ -130,9 +130,14 @@ def run(systems, topics, folder):
 
 def contents(results):
     """Return rankings with answers, failures and notes as JSON values."""
+    later = ["answer_status", "in_prompt"]  # columns that format 4 did not have
     return {
         "rankings": {
-            name: json.loads(results.rankings(name).to_json(orient="records"))
+            name: json.loads(
+                results.rankings(name)
+                .drop(columns=later, errors="ignore")
+                .to_json(orient="records")
+            )
             for name in results.systems
         },
         "failures": results.failures[["system", "qid"]].to_numpy().tolist(),

@@ -79,8 +79,10 @@ class Ledger:
             limit. A call under way counts with the price of the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
-            unreadable ones, and those without usable keywords.
+        retry_unusable: whether to request unusable answers once more: those with another status
+            than ``"ok"`` (`fairtk.frames.answers.STATUSES`), e.g. because the server had cut the
+            prompt, and those without usable keywords. It is not supported for local models, which
+            would give the same answer again.
         retry_failed: whether to request prompts once more whose calls failed in a way that cannot
             pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
@@ -179,7 +181,8 @@ class Ledger:
             llm: a `ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
 
         Raises:
-            ParameterError: `max_cost` is set, and the price of the model is unknown.
+            ParameterError: `max_cost` is set, and the price of the model is unknown; or
+                `retry_unusable` is set, and the model is local.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -243,7 +246,8 @@ class LedgerModel(ChatModel):
         ledger: the ledger that stores the answers.
 
     Raises:
-        ParameterError: the ledger has a `max_cost`, and the price of the model is unknown.
+        ParameterError: the ledger has a `max_cost`, and the price of the model is unknown; or it
+            has `retry_unusable`, and the model is local.
     """
 
     identity_name = "fairtk.LedgerModel"
@@ -255,6 +259,12 @@ class LedgerModel(ChatModel):
             raise ParameterError(
                 f"`max_cost` requires the price of {inner.name!r}, which is unknown; add it to "
                 "`prices`, or use `max_calls`"
+            )
+        if ledger.retry_unusable and inner.local:
+            raise ParameterError(
+                f"`retry_unusable` is not supported for {inner.name!r}: a local model gives the "
+                "same answer to the same prompt; change its seed (with a temperature), "
+                "max_new_tokens or the prompt"
             )
         self.llm: ChatModel = inner
         self.ledger = ledger

@@ -356,7 +356,8 @@ def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sql
                 _add_tables(connection, "TABLE")
                 if version < 6:
                     connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
-                connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
+                if "cached_tokens" not in _columns(connection, "answers"):
+                    connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
                 connection.execute(_UNKNOWN)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
                 _sign(connection)
@@ -385,6 +386,10 @@ def _sign(connection: sqlite3.Connection) -> None:
     from fairtk import __version__
 
     connection.execute("INSERT OR IGNORE INTO writers VALUES (?)", (__version__,))
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -154,7 +154,7 @@ class Generator(FairTransformer):
     """
 
     identity_name = "fairtk.Generator"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "prompt", "cutoff", "answer", "on_cut")
 
     def __init__(
@@ -490,7 +490,7 @@ class FlanT5(Generator):
     """
 
     identity_name = "fairtk.FlanT5"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("model", "prompt", "cutoff", "answer", "on_cut"),
         *HuggingFaceSeq2Seq.SETTINGS[1:],

@@ -34,9 +34,10 @@ def expected(folder):
 
 
 def answers(path):
-    """Return all stored answers, and the number of payments."""
+    """Return all stored answers without their ends, and the number of payments."""
+    columns = "key, model, parameters, prompt, answer, prompt_tokens, seconds, created"
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("SELECT * FROM answers ORDER BY key").fetchall()
+        rows = database.execute(f"SELECT {columns} FROM answers ORDER BY key").fetchall()
         return rows, database.execute("SELECT count(*) FROM payments").fetchone()
 
 
@@ -61,6 +62,8 @@ def test_an_experiment_with_a_local_model(folder, expected, name):
     systems = {name: format_4.local_systems()[name]}
     results = format_4.run(systems, format_4.TOPICS, folder / "local")
     assert format_4.contents(results)["rankings"][name] == expected["local"]["rankings"][name]
+    # the ends of local answers were not recorded
+    assert results.answer_status.loc[name, "unknown"] == results.answer_status.loc[name].sum() > 0
     assert answers(folder / "local/experiment.sqlite") == before
 
 

@@ -143,8 +143,11 @@ def test_any_text_has_one_known_status(text, finish):
         assert status in STATUSES and answer == answer.strip()
         assert bool(answer) or status not in ("ok", "unknown")
         assert not problem or status == "unreadable"
-    assert after_thinking(f"{text}</think> {text}") in ((text.strip(), False), *[
-        after_thinking(text)], ("", True))
+    assert after_thinking(f"{text}</think> {text}") in (
+        (text.strip(), False),
+        *[after_thinking(text)],
+        ("", True),
+    )
 
 
 def reply(message, finish="stop", **usage):
