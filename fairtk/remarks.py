@@ -85,7 +85,6 @@ KEPT_FAILURES = "kept without a refinement"
 OFF_TOPIC = "off topic"
 EMPTY_DOCUMENTS = "empty documents"
 DROPPED_DOCUMENTS = "documents without space"
-CUT_DOCUMENTS = "cut documents"
 UNKNOWN_TOKENS = "unknown tokens"
 CUT_TEXTS = "cut texts"
 
@@ -227,27 +226,23 @@ KINDS: dict[str, RemarkKind] = {
     ),
     EMPTY_DOCUMENTS: RemarkKind(
         DataWarning,
-        "{stage}: prompts have documents without text ({count}, for {queries}; {detail}), which "
+        "{stage}: prompts have documents without text ({count}, for {queries}: {detail}), which "
         "have exposure, but cannot be read",
     ),
     DROPPED_DOCUMENTS: RemarkKind(
         DataWarning,
-        "{stage}: documents are not in the prompts, because the model's window is full ({count}, "
-        "for {queries}; {detail}); the column in_prompt says which",
-    ),
-    CUT_DOCUMENTS: RemarkKind(
-        None,
-        "{stage}: documents in prompts are cut, because the model's window is full ({count}, for "
-        "{queries}; {detail})",
+        "{stage}: documents are left out of prompts or cut, because the model's window is full "
+        "({count}, for {queries}; {detail}); use a smaller cutoff or a longer window. The column "
+        "in_prompt says which documents the prompts have",
     ),
     UNKNOWN_TOKENS: RemarkKind(
         DataWarning,
-        "{stage}: more than 5% of the tokens of prompts are unknown to the model, up to {detail}, "
-        "for {queries}; use a model for the language of the documents",
+        "{stage}: more than 5% of the tokens of prompts are unknown to the model for {queries} "
+        "({detail}); use a model for the language of the documents",
     ),
     CUT_TEXTS: RemarkKind(
-        DataWarning,
-        "{stage}: texts are longer than the encoder reads ({count}, for {queries}; {detail})",
+        TruncationWarning,
+        "texts are longer than the encoder reads, so only their beginnings count: {detail}",
     ),
     NO_GROUPED_DOCUMENT: RemarkKind(
         DataWarning,

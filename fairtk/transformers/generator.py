@@ -54,7 +54,6 @@ from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import (
-    CUT_DOCUMENTS,
     DROPPED_DOCUMENTS,
     EMPTY_DOCUMENTS,
     FULL_PROMPTS,
@@ -323,10 +322,12 @@ class Generator(FairTransformer):
 
     def _remark_on_empty(self, run: Run, rows: IntArray) -> None:
         """Remark on documents without text in sorted rows of prompts."""
-        pairs = np.unique(np.stack([run.query[rows], run.doc[rows]]), axis=1)
-        number = np.bincount(pairs[0], minlength=len(run.qids))
-        detail = f"the first is {str(run.docnos[run.doc[rows[0]]])!r}"
-        remark(EMPTY_DOCUMENTS, type(self).__name__, number, run.qids, detail, stacklevel=5)
+        docnos: dict[int, dict[str, None]] = {}
+        for query, doc in zip(run.query[rows].tolist(), run.doc[rows].tolist(), strict=True):
+            docnos.setdefault(query, {})[str(run.docnos[doc])] = None
+        details = [[*docnos.get(query, ())] for query in range(len(run.qids))]
+        number = [len(detail) for detail in details]
+        remark(EMPTY_DOCUMENTS, type(self).__name__, number, run.qids, details, stacklevel=5)
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
@@ -379,32 +380,36 @@ class Generator(FairTransformer):
         self, qids: Sequence[str], sizes: Sequence[int], built: Sequence[Built]
     ) -> None:
         """Remark on documents that do not fit the prompts."""
-        code, distinct = pd.factorize(np.array(qids, dtype=object))
-        dropped = np.array(sizes, dtype=np.int64) - [one.n_documents for one in built]
-        cut = np.array([one.n_cut for one in built], dtype=np.int64)
-        fitting = np.array([one.n_documents for one in built], dtype=np.int64)
-        whole = np.array([one.n_whole for one in built], dtype=np.int64)
-        for kind, number, limit, what in (
-            (DROPPED_DOCUMENTS, dropped, fitting, "the largest cutoff that fits is"),
-            (CUT_DOCUMENTS, cut, whole, "the largest cutoff that fits without a cut is"),
-        ):
-            if number.any():
-                of_query = np.bincount(code, weights=number).astype(np.int64)
-                detail = f"{what} {limit[number > 0].min()}"
-                remark(kind, type(self).__name__, of_query, distinct, detail, stacklevel=6)
+        parts = [one[1:] for one in built]
+        table = pd.DataFrame(parts, columns=Built._fields[1:]).assign(qid=qids, size=sizes)
+        table["dropped"] = table["size"] - table["n_documents"]
+        table = table[table["dropped"] + table["n_cut"] > 0]
+        if table.empty:
+            return
+        distinct, details = list(dict.fromkeys(qids)), {}
+        for qid, rows in table.groupby("qid", sort=False):
+            most = rows[["dropped", "n_cut", "size"]].max().tolist()
+            details[qid] = (
+                f"{qid}: up to {most[0]} left out and {most[1]} cut of {most[2]}, cutoff="
+                f"{rows['n_whole'].min()} fits"
+            )
+        count = (table["dropped"] + table["n_cut"]).groupby(table["qid"]).sum()
+        number = count.reindex(distinct, fill_value=0).to_numpy()
+        listed = [[details[qid]] if qid in details else [] for qid in distinct]
+        remark(DROPPED_DOCUMENTS, type(self).__name__, number, distinct, listed, stacklevel=6)
 
     def _remark_on_unknown_tokens(self, qids: Sequence[str], prompts: Sequence[Prompt]) -> None:
         """Remark on prompts with many unknown tokens."""
         share_of = getattr(self.llm.tokenizer, "unknown_share", None)
         if share_of is None:
             return
-        share = np.array([share_of(p.text if isinstance(p, Chat) else p) for p in prompts])
-        is_strange = share > MOST_UNKNOWN
-        if is_strange.any():
-            code, distinct = pd.factorize(np.array(qids, dtype=object))
-            mask = np.bincount(code[is_strange], minlength=len(distinct)) > 0
-            detail = f"{share.max():.0%}"
-            remark(UNKNOWN_TOKENS, type(self).__name__, mask, distinct, detail, stacklevel=6)
+        most: dict[str, float] = {}
+        for qid, prompt in zip(qids, prompts, strict=True):
+            share = share_of(prompt.text if isinstance(prompt, Chat) else prompt)
+            most[qid] = max(most.get(qid, 0.0), share)
+        details = [[f"{q}: {s:.0%}"] if s > MOST_UNKNOWN else [] for q, s in most.items()]
+        number = [len(detail) for detail in details]
+        remark(UNKNOWN_TOKENS, type(self).__name__, number, list(most), details, stacklevel=6)
 
     def _generate(self, prompts: RowPrompts) -> list[Reading]:
         """Return one answer per prompt. Each distinct prompt is sent once."""
