@@ -83,6 +83,12 @@ UNKNOWN_ENDS = "answers with an unknown end"
 EQUAL_ANSWERS = "equal answers"
 ONE_ANSWER = "one answer per prompt"
 NO_UTILITY = "no utility"
+KEPT_FAILURES = "kept without a refinement"
+OFF_TOPIC = "off topic"
+EMPTY_DOCUMENTS = "empty documents"
+DROPPED_DOCUMENTS = "documents without space"
+UNKNOWN_TOKENS = "unknown tokens"
+CUT_TEXTS = "cut texts"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -211,6 +217,34 @@ KINDS: dict[str, RemarkKind] = {
     ),
     NOT_REFINED: RemarkKind(
         DataWarning, "{stage}: {queries} could not be refined and have no result ({detail})"
+    ),
+    KEPT_FAILURES: RemarkKind(
+        DataWarning, "{stage}: the refinement of {queries} failed; they keep their list ({detail})"
+    ),
+    OFF_TOPIC: RemarkKind(
+        DataWarning,
+        "{stage}: refinements of {queries} share no word with the query, or repeat an example of "
+        "the prompt ({detail}); use another model or prompt",
+    ),
+    EMPTY_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: prompts have documents without text ({count}, for {queries}: {detail}), which "
+        "have exposure, but cannot be read",
+    ),
+    DROPPED_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: documents are left out of prompts or cut, because the model's window is full "
+        "({count}, for {queries}; {detail}); use a smaller cutoff or a longer window. The column "
+        "in_prompt says which documents the prompts have",
+    ),
+    UNKNOWN_TOKENS: RemarkKind(
+        DataWarning,
+        "{stage}: more than 5% of the tokens of prompts are unknown to the model for {queries} "
+        "({detail}); use a model for the language of the documents",
+    ),
+    CUT_TEXTS: RemarkKind(
+        TruncationWarning,
+        "texts are longer than the encoder reads, so only their beginnings count: {detail}",
     ),
     NO_GROUPED_DOCUMENT: RemarkKind(
         DataWarning,

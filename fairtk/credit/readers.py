@@ -209,7 +209,12 @@ def _fitted(
         rank = int(empty[0])
         why = "no document is drawn often enough at this rank and at rank 0; use a smaller alpha"
         if documents[rank]:
-            why = "its documents have no credit at rank 0, the unit of all weights"
+            why = (
+                f"the credit of its {documents[rank]} documents at rank 0, the unit of all "
+                f"weights, must have a sum above 0, got {total[rank]:.3g} (of {n} queries); use "
+                "more rankings per query, more queries, or Shapley values (Subsets('all') or "
+                "Subsets('sampled')) instead of leave-one-out"
+            )
         raise InputError(f"{where}: missing weight of rank {rank}: {why}")
     weight = here.sum(axis=0) / total
     rest = (here - weight * top) / total

@@ -18,6 +18,7 @@ from fairtk import checks
 from fairtk.errors import ColumnError, InputError, ParameterError, such
 from fairtk.exposure.expected import average
 from fairtk.frames import (
+    ANSWER_STATUS,
     CREDIT,
     DOCNO,
     GOLD_ANSWER,
@@ -34,7 +35,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.answers import check_lists, flattened, has_lists, hashable
+from fairtk.frames.answers import PROMPT_CUT, check_lists, flattened, has_lists, hashable
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
@@ -193,7 +194,9 @@ def from_answers(
 
     Returns:
         The frame C with the columns ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``,
-        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets.
+        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets. If
+        the answers have the column ``answer_status``, it has that of the answer to the ranking, or
+        ``"prompt cut"`` if the server has cut a prompt of the ranking, whose credit is then NaN.
 
     Raises:
         ColumnError: a column is missing.
@@ -223,6 +226,8 @@ def from_answers(
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
+    statuses = first[ANSWER_STATUS].to_numpy(object) if ANSWER_STATUS in first else None
+    status_of_row = np.full(len(run), None, dtype=object)
     for rankings in sources.values():  # in the order of their samples
         masks = mask[rankings]
         longest = rankings[int(masks.argmax())]
@@ -236,6 +241,10 @@ def from_answers(
                 f"qid {str(run.qids[query[longest]])!r}, sample {source[longest]}"
             )
         sampled = sampled or error is not None
+        if statuses is not None:
+            is_cut = (statuses[rankings] == PROMPT_CUT).any()
+            status_of_row[begin : begin + k] = PROMPT_CUT if is_cut else statuses[longest]
+            credit = np.full(k, np.nan) if is_cut else credit
         parts.append(
             (np.arange(begin, begin + k), credit, np.full(k, np.nan) if error is None else error)
         )
@@ -253,6 +262,8 @@ def from_answers(
     )
     if sampled:
         result[ERROR] = error[by_row]
+    if statuses is not None:
+        result[ANSWER_STATUS] = pd.Series(status_of_row[row[by_row]], result.index, dtype="str")
     return result
 
 

@@ -38,7 +38,15 @@ from fairtk.experiment.identity import (
     key_of,
     models_of,
 )
-from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_cells
+from fairtk.experiment.packing import (
+    Span,
+    Table,
+    pack,
+    spans_of,
+    unpack,
+    with_cells,
+    with_mask,
+)
 from fairtk.experiment.store import (
     Answers,
     ChainResult,
@@ -58,13 +66,14 @@ from fairtk.experiment.work import (
     run_task,
 )
 from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require_columns
+from fairtk.frames.columns import IN_PROMPT
 from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Completion, Failure, Ledger, LedgerModel
-from fairtk.llm.chat import Outcome, now, on_outcome, questions
+from fairtk.llm.chat import Outcome, Prompt, now, on_outcome, questions
 from fairtk.llm.reading import Reading
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
@@ -169,12 +178,12 @@ class PromptSet:
 
     model: ModelKey
     llm: ChatModel
-    prompts: dict[str, None] = field(default_factory=dict)  # in the order of their building
-    errors: dict[str, str] = field(default_factory=dict)  # by prompt without an answer
-    deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
+    prompts: dict[Prompt, None] = field(default_factory=dict)  # in the order of their building
+    errors: dict[Prompt, str] = field(default_factory=dict)  # by prompt without an answer
+    deferred: set[Prompt] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
-    def batches(self) -> list[list[str]]:
+    def batches(self) -> list[list[Prompt]]:
         """The prompts in the model's batches, made from all prompts, also those with answers."""
         prompts = list(self.prompts)
         return [[prompts[i] for i in batch] for batch in self.llm.batches(questions(prompts))]
@@ -627,6 +636,8 @@ class Engine:
         if table is not None:  # otherwise no query has a ranking
             for name, cells in generator.columns(prompts.texts, readings).items():
                 table = with_cells(table, name, cells, prompts.rows)
+            if prompts.in_prompt is not None:
+                table = with_mask(table, IN_PROMPT, prompts.in_prompt)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
@@ -635,7 +646,7 @@ class Engine:
         self.store.commit([result], self.topics.digests)
 
     @staticmethod
-    def _failure(prompt_set: PromptSet, prompt: str) -> Failure:
+    def _failure(prompt_set: PromptSet, prompt: Prompt) -> Failure:
         return Failure(prompt_set.errors.get(prompt, "no answer"))
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:

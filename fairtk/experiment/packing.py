@@ -135,8 +135,19 @@ def with_cells(table: Table, name: str, cells: Sequence[Any], rows: Any) -> Tabl
     else:
         column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(cells, pa.string()))
         field = text_field(name, column.type)
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), field, column)
+    return _with_column(table, field, column)
+
+
+def with_mask(table: Table, name: str, mask: Any) -> Table:
+    """Return a table with a column of booleans added or replaced."""
+    column = pa.array(mask)
+    field = pa.field(name, column.type, metadata={_KIND: b"plain", _DTYPE: b"bool"})
+    return _with_column(table, field, column)
+
+
+def _with_column(table: Table, field: Any, column: Any) -> Table:
+    if field.name in table.column_names:
+        return table.set_column(table.column_names.index(field.name), field, column)
     return table.append_column(field, column)
 
 

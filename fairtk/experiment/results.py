@@ -59,7 +59,7 @@ from fairtk.remarks import Remark
 
 Place: TypeAlias = str | PathLike[str]
 
-_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
+_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE, ANSWER_STATUS)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:

@@ -59,6 +59,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
+from fairtk.llm.chat import Prompt
 from fairtk.remarks import MISSING, Remark, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
@@ -105,7 +106,7 @@ def _cells(engine: Engine) -> pd.DataFrame:
 
 def _prompts(engine: Engine) -> pd.DataFrame:
     engine.prepare()
-    texts: dict[str, set[str]] = {}
+    texts: dict[str, set[Prompt]] = {}
     unknown: dict[str, int] = {}
     models: dict[str, ModelKey] = {}
     for node in engine.tree.nodes:
@@ -114,7 +115,7 @@ def _prompts(engine: Engine) -> pd.DataFrame:
             continue
         of_node = [prompt_set.model for prompt_set in engine.prompt_sets[node.number]]
         models |= {model.key: model for model in of_node}
-        prompts: Sequence[str] = ()
+        prompts: Sequence[Prompt] = ()
         missing = 0
         if node.parent is None:
             prompts = generator.build_prompts(engine.topics.frame).prompts

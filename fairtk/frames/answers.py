@@ -90,12 +90,14 @@ def _index(status: object) -> int:
 def statuses_of(run: Run) -> tuple[IntArray, IntArray]:
     """Return the query of each answer, an index in the run's `qids`, and its status.
 
-    Statuses are indices in `STATUSES`. Both have shape (n_answers,), and are empty if the run has
+    Statuses are indices in `STATUSES`; a missing one, e.g. of stored rows of an earlier version, is
+    unknown. Both have shape (n_answers,), and are empty if the run has
     no column ``answer_status``.
     """
     if ANSWER_STATUS not in run.frame.columns:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     column = run.frame[ANSWER_STATUS]
+    column = column.fillna(UNKNOWN) if column.hasnans else column
     samples = run.samples
     answer = run.frame_query if samples is None else combined(run.frame_query, samples)
     rows = np.flatnonzero(np.diff(answer, prepend=-1))  # the rows of an answer are often adjacent

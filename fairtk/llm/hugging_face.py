@@ -369,8 +369,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
     def tokenizer(self) -> PromptTokenizer:
         """The tokenizer with the prompt's window. The weights are not loaded."""
         declared = declared_window(self._tokenizer)
+        most = self._most_prompt_tokens
+        if self.max_prompt_tokens and most is not None and self.max_prompt_tokens > most:
+            raise ParameterError(
+                f"max_prompt_tokens must be at most {most}, got {self.max_prompt_tokens}: "
+                f"{self.model!r} has {self._positions} positions"
+            )
         longest = self.max_prompt_tokens or self._longest_prompt(declared)
         return PromptTokenizer(self._tokenizer, longest or UNLIMITED)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        """The maximum of `max_prompt_tokens`; `None` if positions are relative."""
+        return self._positions
 
     def parameters(self) -> dict[str, Any]:
         """Return the class, the digest of the model's files, and its settings.
@@ -551,6 +562,12 @@ class HuggingFaceCausal(HuggingFaceChatModel):
         if not windows:
             return None
         return max(1, min(windows) - self.max_new_tokens - self._template_tokens)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        positions = self._positions
+        answer = self.max_new_tokens + self._template_tokens
+        return None if positions is None else max(1, positions - answer)
 
     @property
     def _limit(self) -> int:

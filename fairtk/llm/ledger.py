@@ -82,8 +82,10 @@ class Ledger:
             way counts with the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
-            unreadable ones, and those without usable keywords.
+        retry_unusable: whether to request unusable answers once more: those with another status
+            than ``"ok"`` (`fairtk.frames.answers.STATUSES`), e.g. because the server had cut the
+            prompt, and those without usable keywords. It is not supported for local models, which
+            would give the same answer again.
         retry_failed: whether to request prompts once more whose calls failed in a way that cannot
             pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
@@ -180,7 +182,8 @@ class Ledger:
 
         Raises:
             ParameterError: `max_cost` is set, and the price of the model is unknown; or
-                `max_tokens` is set, and the length of its answers has no limit.
+                `max_tokens` is set, and the length of its answers has no limit; or
+                `retry_unusable` is set, and the model is local.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -245,7 +248,8 @@ class LedgerModel(ChatModel):
 
     Raises:
         ParameterError: the ledger has a `max_cost`, and the price of the model is unknown; or it
-            has `max_tokens`, and the length of the model's answers has no limit.
+            has `max_tokens`, and the length of the model's answers has no limit; or it has
+            `retry_unusable`, and the model is local.
     """
 
     identity_name = "fairtk.LedgerModel"
@@ -262,6 +266,12 @@ class LedgerModel(ChatModel):
             raise ParameterError(
                 f"`max_tokens` of a ledger requires a limit for the answers of {inner.name!r}; set "
                 "max_completion_tokens (max_tokens) of the model, or use `max_calls`"
+            )
+        if ledger.retry_unusable and inner.local:
+            raise ParameterError(
+                f"`retry_unusable` is not supported for {inner.name!r}: a local model gives the "
+                "same answer to the same prompt; change its seed (with a temperature), "
+                "max_new_tokens or the prompt"
             )
         self.llm: ChatModel = inner
         self.ledger = ledger

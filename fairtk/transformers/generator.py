@@ -29,13 +29,14 @@ from fairtk.frames import (
     QUESTION,
     SAMPLE,
     SCORE,
+    BoolArray,
     IntArray,
     Run,
     digest,
     identity_name,
 )
 from fairtk.frames.answers import CUT, PROMPT_CUT
-from fairtk.frames.columns import SUBSET, plain_columns
+from fairtk.frames.columns import IN_PROMPT, SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
 from fairtk.llm import (
@@ -47,19 +48,29 @@ from fairtk.llm import (
     UnansweredError,
     as_chat_model,
 )
-from fairtk.llm.chat import Completion, Outcome, questions
+from fairtk.llm.chat import Chat, Completion, Outcome, Prompt, as_prompt, questions
 from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
-from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
+from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
-from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS, ONE_ANSWER
+from fairtk.remarks import (
+    DROPPED_DOCUMENTS,
+    EMPTY_DOCUMENTS,
+    FULL_PROMPTS,
+    LONG_QUESTIONS,
+    ONE_ANSWER,
+    UNKNOWN_TOKENS,
+)
 from fairtk.stage_context import changed, remark
 from fairtk.transformers.base import FairTransformer
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models of generators that are identified by their content; others have keys in ledgers."""
+
+MOST_UNKNOWN = 0.05
+"""The share of unknown tokens of a prompt from which a remark is made."""
 
 _CUT_REASONS = {
     CUT: "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of "
@@ -94,14 +105,17 @@ class RowPrompts:
     """The prompts of a frame.
 
     Attributes:
-        prompts: one prompt per (question, documents); texts may repeat.
+        prompts: one prompt per (question, documents); they may repeat.
         qids: a query of each prompt.
         prompt_of_row: the index in `prompts` of each row; shape (n_rows,).
+        in_prompt: whether the prompt has the document of each row, shape (n_rows,); `None` if the
+            rows have no documents.
     """
 
-    prompts: Sequence[str]
+    prompts: Sequence[Prompt]
     qids: Sequence[str]
     prompt_of_row: IntArray
+    in_prompt: BoolArray | None = None
 
 
 class Generator(FairTransformer):
@@ -111,16 +125,18 @@ class Generator(FairTransformer):
     input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
                 columns that the prompt reads (``prompt.fields``, often ``text`` from a
                 ``text_loader``); ``sample`` if sampled. Q: ``qid``, ``query``.
-    output      the input's rows and columns, in their order, ``qanswer`` and ``answer_status``;
-                with several answers, these are lists, and ``prompt_id`` is equal for rankings
-                with the same prompt
+    output      the input's rows and columns, in their order, ``qanswer``, ``answer_status``
+                (see `fairtk.frames.answers.STATUSES`) and, for R and S, ``in_prompt``; with
+                several answers, the first two are lists, and ``prompt_id`` is equal for
+                rankings with the same prompt
     ==========  =====================================================================
 
     The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
     present, else ``query``. All rows of a ranking get the answer, also those below the cutoff; an
     earlier ``qanswer`` is replaced. Equal prompts are generated once, so 100 similar samples cost
-    few answers. For Q, and for the empty subset of `fairtk.credit.Subsets`, the prompt has no
-    documents.
+    few answers. ``in_prompt`` says whether the prompt has a document: those below the cutoff, and
+    those that do not fit the model's window, are not in it. For Q, and for the empty subset of
+    `fairtk.credit.Subsets`, the prompt has no documents.
 
     Args:
         llm: a model of `fairtk.llm`, alone or behind a ledger with its budget and prices
@@ -146,7 +162,7 @@ class Generator(FairTransformer):
     """
 
     identity_name = "fairtk.Generator"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("llm", "prompt", "cutoff", "answer", "answers", "on_cut"),
     )
@@ -175,7 +191,7 @@ class Generator(FairTransformer):
             )
         self.prompt: PromptBuilder = as_builder(prompt)
         # by prompt, for each answer, for the next attempt
-        self._outcomes: list[dict[str, Outcome]] = [{} for _ in range(self.answers)]
+        self._outcomes: list[dict[Prompt, Outcome]] = [{} for _ in range(self.answers)]
 
     @property
     def models(self) -> list[ChatModel]:
@@ -183,7 +199,7 @@ class Generator(FairTransformer):
         return [self.llm.numbered(number) for number in range(self.answers)]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame with the columns ``qanswer`` and ``answer_status``.
+        """Return the frame with ``qanswer``, ``answer_status`` and, with documents, ``in_prompt``.
 
         Raises:
             ColumnError: a column is missing (`TransformerInputError`).
@@ -201,17 +217,19 @@ class Generator(FairTransformer):
         out = inp.copy()
         if inp.empty:
             out[QANSWER] = out[ANSWER_STATUS] = pd.Series(dtype="str")
-            return out
+            return out.assign(**{IN_PROMPT: pd.Series(dtype=bool)}) if DOCNO in inp else out
         for name, cells in self.columns(prompts.prompts, self._generate(prompts)).items():
             # an array is faster than a list with the text of each row
             array = pd.Series(cells, dtype=object if isinstance(cells[0], list) else "str").array
             out[name] = array.take(prompts.prompt_of_row)
+        if prompts.in_prompt is not None:
+            out[IN_PROMPT] = prompts.in_prompt
         return out
 
     def columns(
-        self, prompts: Sequence[str], readings: Sequence[Sequence[Reading] | None]
+        self, prompts: Sequence[Prompt], readings: Sequence[Sequence[Reading] | None]
     ) -> dict[str, list[Any]]:
-        """Return the columns that the generator adds, a value per prompt.
+        """Return the columns of answers, a value per prompt.
 
         Args:
             prompts: the prompts.
@@ -225,17 +243,21 @@ class Generator(FairTransformer):
         return {
             QANSWER: [of and [one.answer for one in of] for of in readings],
             ANSWER_STATUS: [of and [one.status for one in of] for of in readings],
-            PROMPT_ID: [digest(prompt) for prompt in prompts],
+            PROMPT_ID: [
+                digest(prompt.messages if isinstance(prompt, Chat) else prompt)
+                for prompt in prompts
+            ],
         }
 
-    def read(self, prompt: str, outcome: Outcome) -> Reading | Failure:
+    def read(self, prompt: Prompt, outcome: Outcome) -> Reading | Failure:
         """Return the answer to a prompt and its status, or the failure of the call.
 
         With ``on_cut="fail"``, an answer that was cut is a failure.
         """
         if isinstance(outcome, Failure):
             return outcome
-        reading = read(outcome, prompt, self.answer)
+        text = prompt.text if isinstance(prompt, Chat) else prompt
+        reading = read(outcome, text, self.answer)
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading
@@ -294,7 +316,7 @@ class Generator(FairTransformer):
         qids = qids_of(inp, type(self).__name__)
         check_samples(inp, type(self).__name__)
         code, questions = self._coded(inp, _question_column(inp))
-        prompts = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
+        prompts, _ = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
         return RowPrompts(prompts, qids, np.arange(len(inp)))
 
     # Rankings ----------------------------------------------------------------------------------
@@ -325,18 +347,33 @@ class Generator(FairTransformer):
         prompt_of_ranking, first = _numbered(pd.DataFrame(lines))
 
         qids = [str(run.qids[query]) for query in run.ranking_query[first]]
-        prompts = self._build(
+        documents = [
+            {field: texts[code[row]] for field, (code, texts) in values.items()} for row in distinct
+        ]
+        is_empty = np.array([not "".join(map(str, d.values())).strip() for d in documents], bool)
+        if values and is_empty.any():
+            self._remark_on_empty(run, top[is_empty[content]])
+        prompts, n_documents = self._build(
             qids,
             questions[question[start][first]].tolist(),
             [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
-            [
-                {field: texts[code[row]] for field, (code, texts) in values.items()}
-                for row in distinct
-            ],
+            documents,
         )
         prompt_of_row = np.empty(len(inp), dtype=np.int64)
         prompt_of_row[run.order] = prompt_of_ranking[run.ranking]
-        return RowPrompts(prompts, qids, prompt_of_row)
+        in_prompt &= run.position < np.array(n_documents)[prompt_of_ranking[run.ranking]]
+        mask = np.empty(len(inp), dtype=bool)
+        mask[run.order] = in_prompt
+        return RowPrompts(prompts, qids, prompt_of_row, mask)
+
+    def _remark_on_empty(self, run: Run, rows: IntArray) -> None:
+        """Remark on documents without text in sorted rows of prompts."""
+        docnos: dict[int, dict[str, None]] = {}
+        for query, doc in zip(run.query[rows].tolist(), run.doc[rows].tolist(), strict=True):
+            docnos.setdefault(query, {})[str(run.docnos[doc])] = None
+        details = [[*docnos.get(query, ())] for query in range(len(run.qids))]
+        number = [len(detail) for detail in details]
+        remark(EMPTY_DOCUMENTS, type(self).__name__, number, run.qids, details, stacklevel=5)
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
@@ -361,27 +398,72 @@ class Generator(FairTransformer):
         questions: Sequence[str],
         rankings: Sequence[tuple[int, ...]],
         documents: Sequence[dict[str, Any]],
-    ) -> list[str]:
-        """Return one prompt per (question, documents)."""
+    ) -> tuple[list[Prompt], list[int]]:
+        """Return one prompt per (question, documents), and its number of documents."""
         where = type(self).__name__
         tokenizer = self.llm.tokenizer
         remark_on_long_questions(where, self.prompt, tokenizer, qids, questions)
         if self.answers == 1 and not self.llm.repeats:
             distinct = list(dict.fromkeys(qids))
-            remark(ONE_ANSWER, where, np.ones(len(distinct), dtype=bool), distinct, stacklevel=4)
-        prompts = []
+            remark(ONE_ANSWER, where, np.ones(len(distinct), dtype=bool), distinct, stacklevel=5)
+        build = getattr(self.prompt, "build", None)  # of built-in prompts
+        prompts: list[Prompt] = []
+        built = []
         for qid, question, ranking in zip(qids, questions, rankings, strict=True):
             try:
                 chosen = [documents[i] for i in ranking]
-                prompts.append(self.prompt(str(question), chosen, tokenizer))
+                if build is None:
+                    text = self.prompt(str(question), chosen, tokenizer)
+                    built.append(Built("", len(chosen), 0, len(chosen)))
+                else:
+                    built.append(build(str(question), chosen, tokenizer))
+                    text = built[-1].text
+                prompts.append(as_prompt(text, f"the prompt {self.prompt!r}"))
             except InputError as error:
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
-        return prompts
+        self._remark_on_space(qids, [len(ranking) for ranking in rankings], built)
+        self._remark_on_unknown_tokens(qids, prompts)
+        return prompts, [one.n_documents for one in built]
+
+    def _remark_on_space(
+        self, qids: Sequence[str], sizes: Sequence[int], built: Sequence[Built]
+    ) -> None:
+        """Remark on documents that do not fit the prompts."""
+        parts = [one[1:] for one in built]
+        table = pd.DataFrame(parts, columns=Built._fields[1:]).assign(qid=qids, size=sizes)
+        table["dropped"] = table["size"] - table["n_documents"]
+        table = table[table["dropped"] + table["n_cut"] > 0]
+        if table.empty:
+            return
+        distinct, details = list(dict.fromkeys(qids)), {}
+        for qid, rows in table.groupby("qid", sort=False):
+            most = rows[["dropped", "n_cut", "size"]].max().tolist()
+            details[qid] = (
+                f"{qid}: up to {most[0]} left out and {most[1]} cut of {most[2]}, cutoff="
+                f"{rows['n_whole'].min()} fits"
+            )
+        count = (table["dropped"] + table["n_cut"]).groupby(table["qid"]).sum()
+        number = count.reindex(distinct, fill_value=0).to_numpy()
+        listed = [[details[qid]] if qid in details else [] for qid in distinct]
+        remark(DROPPED_DOCUMENTS, type(self).__name__, number, distinct, listed, stacklevel=6)
+
+    def _remark_on_unknown_tokens(self, qids: Sequence[str], prompts: Sequence[Prompt]) -> None:
+        """Remark on prompts with many unknown tokens."""
+        share_of = getattr(self.llm.tokenizer, "unknown_share", None)
+        if share_of is None:
+            return
+        most: dict[str, float] = {}
+        for qid, prompt in zip(qids, prompts, strict=True):
+            share = share_of(prompt.text if isinstance(prompt, Chat) else prompt)
+            most[qid] = max(most.get(qid, 0.0), share)
+        details = [[f"{q}: {s:.0%}"] if s > MOST_UNKNOWN else [] for q, s in most.items()]
+        number = [len(detail) for detail in details]
+        remark(UNKNOWN_TOKENS, type(self).__name__, number, list(most), details, stacklevel=6)
 
     def _generate(self, prompts: RowPrompts) -> list[list[Reading]]:
         """Return the answers to each prompt. Each distinct prompt is sent once per answer."""
         numbered = [self._request(i, llm, prompts.prompts) for i, llm in enumerate(self.models)]
-        failures: dict[str, str] = {}
+        failures: dict[Prompt, str] = {}
         readings: list[list[Reading]] = []
         for prompt, qid in zip(prompts.prompts, prompts.qids, strict=True):
             of_prompt = []
@@ -404,7 +486,9 @@ class Generator(FairTransformer):
         ]
         return readings
 
-    def _request(self, number: int, llm: ChatModel, prompts: Sequence[str]) -> dict[str, Outcome]:
+    def _request(
+        self, number: int, llm: ChatModel, prompts: Sequence[Prompt]
+    ) -> dict[Prompt, Outcome]:
         """Return the outcomes of one of several answers by prompt."""
         outcomes = dict(self._outcomes[number])
         unanswered = [p for p in dict.fromkeys(prompts) if p not in outcomes]
@@ -474,7 +558,7 @@ class FlanT5(Generator):
     """
 
     identity_name = "fairtk.FlanT5"
-    output_version = 1
+    output_version = 2
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("model", "prompt", "cutoff", "answer", "answers", "on_cut"),
         *HuggingFaceSeq2Seq.SETTINGS[1:],
