@@ -135,8 +135,8 @@ class PromptWriter:
         """Claim calls, and write the prompts of the claimed calls."""
         ledger, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
         assert isinstance(model, OpenAICompatible)  # only its requests are `writable`
-        whole = {key: limits.budget.most(model, chat) for key, chat in calls.items()}
-        most = {key: one._replace(price=self.rate * one.price) for key, one in whole.items()}
+        full = {key: limits.budget.most(model, chat) for key, chat in calls.items()}
+        most = {key: one._replace(price=self.rate * one.price) for key, one in full.items()}
         budget = limits.budget if limits.budget.limited else None
         claims = ledger.claims.claim(most, limits.since, budget)
         digest, tokens, written = model.digest(), most_completion_tokens(model), self.written

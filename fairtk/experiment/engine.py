@@ -77,7 +77,7 @@ from fairtk.llm.chat import Outcome, Prompt, now, on_outcome, questions
 from fairtk.llm.reading import Reading
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
-from fairtk.transformers.generator import CONTENT_MODELS
+from fairtk.transformers.generator import CONTENT_MODELS, answer_columns
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
 """The default batches: 16, or more if a batch would have more than 64 queries.
@@ -634,7 +634,7 @@ class Engine:
             elif of_query:
                 errors[qid] = f"{node.stage.name}: {unanswered[min(of_query)].reason}"
         if table is not None:  # otherwise no query has a ranking
-            for name, cells in generator.columns(prompts.texts, readings).items():
+            for name, cells in answer_columns(generator, prompts.texts, readings).items():
                 table = with_cells(table, name, cells, prompts.rows)
             if prompts.in_prompt is not None:
                 table = with_mask(table, IN_PROMPT, prompts.in_prompt)

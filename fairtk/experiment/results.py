@@ -40,7 +40,6 @@ from fairtk.frames import (
     CREDIT,
     DOCNO,
     EXPOSURE,
-    PROMPT_ID,
     QANSWER,
     QID,
     RANK,
@@ -50,7 +49,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.answers import STATUSES, statuses_of
-from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
+from fairtk.frames.columns import ERROR, PROMPT_ID, SOURCE_SAMPLE
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params

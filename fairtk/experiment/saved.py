@@ -24,8 +24,8 @@ from fairtk.experiment.values import (
     Values,
     some_columns,
 )
-from fairtk.frames import ANSWER, CREDIT, QANSWER, QID, RANK, SAMPLE
-from fairtk.frames.columns import SOURCE_SAMPLE
+from fairtk.frames import CREDIT, QANSWER, QID, RANK, SAMPLE
+from fairtk.frames.columns import ANSWER, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import put_in_place
 from fairtk.io.qrels import a_row_per_answer

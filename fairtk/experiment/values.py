@@ -22,7 +22,6 @@ from fairtk.frames import (
     CREDIT,
     DOCNO,
     EXPOSURE,
-    PROMPT_ID,
     QANSWER,
     QID,
     RANK,
@@ -36,7 +35,7 @@ from fairtk.frames import (
     digest,
     require_columns,
 )
-from fairtk.frames.columns import OF_EXPOSURE, rows_by_code
+from fairtk.frames.columns import OF_EXPOSURE, PROMPT_ID, rows_by_code
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse

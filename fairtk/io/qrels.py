@@ -19,12 +19,10 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
 from fairtk.frames import (
-    ANSWER,
     ANSWER_STATUS,
     DOCNO,
     GOLD_ANSWER,
     LABEL,
-    PROMPT_ID,
     QANSWER,
     QID,
     SAMPLE,
@@ -33,6 +31,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.answers import check_lists, check_statuses, flattened, has_lists, hashable
+from fairtk.frames.columns import ANSWER, PROMPT_ID
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
 from fairtk.frames.schema import check_ids, check_samples, refuse_in

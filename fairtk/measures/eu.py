@@ -15,7 +15,6 @@ from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
-    PROMPT_ID,
     QANSWER,
     QID,
     SAMPLE,
@@ -25,6 +24,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.answers import check_lists, flattened, has_lists, hashable
+from fairtk.frames.columns import PROMPT_ID
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param

@@ -22,7 +22,6 @@ from fairtk.errors import (
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
-    PROMPT_ID,
     QANSWER,
     QID,
     QUERY,
@@ -36,7 +35,7 @@ from fairtk.frames import (
     identity_name,
 )
 from fairtk.frames.answers import CUT, PROMPT_CUT
-from fairtk.frames.columns import IN_PROMPT, SUBSET, plain_columns
+from fairtk.frames.columns import IN_PROMPT, PROMPT_ID, SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
 from fairtk.llm import (
@@ -218,36 +217,13 @@ class Generator(FairTransformer):
         if inp.empty:
             out[QANSWER] = out[ANSWER_STATUS] = pd.Series(dtype="str")
             return out.assign(**{IN_PROMPT: pd.Series(dtype=bool)}) if DOCNO in inp else out
-        for name, cells in self.columns(prompts.prompts, self._generate(prompts)).items():
+        for name, cells in answer_columns(self, prompts.prompts, self._generate(prompts)).items():
             # an array is faster than a list with the text of each row
             array = pd.Series(cells, dtype=object if isinstance(cells[0], list) else "str").array
             out[name] = array.take(prompts.prompt_of_row)
         if prompts.in_prompt is not None:
             out[IN_PROMPT] = prompts.in_prompt
         return out
-
-    def columns(
-        self, prompts: Sequence[Prompt], readings: Sequence[Sequence[Reading] | None]
-    ) -> dict[str, list[Any]]:
-        """Return the columns of answers, a value per prompt.
-
-        Args:
-            prompts: the prompts.
-            readings: the answers to each prompt, `None` without answers.
-        """
-        if self.answers == 1:
-            return {
-                QANSWER: [of and of[0].answer for of in readings],
-                ANSWER_STATUS: [of and of[0].status for of in readings],
-            }
-        return {
-            QANSWER: [of and [one.answer for one in of] for of in readings],
-            ANSWER_STATUS: [of and [one.status for one in of] for of in readings],
-            PROMPT_ID: [
-                digest(prompt.messages if isinstance(prompt, Chat) else prompt)
-                for prompt in prompts
-            ],
-        }
 
     def read(self, prompt: Prompt, outcome: Outcome) -> Reading | Failure:
         """Return the answer to a prompt and its status, or the failure of the call.
@@ -531,6 +507,30 @@ def _location(inp: pd.DataFrame, row: int) -> str:
     if DOCNO in inp.columns:
         parts.append(f"docno {str(inp[DOCNO].iloc[row])!r}")
     return ", ".join(parts)
+
+
+def answer_columns(
+    generator: Generator, prompts: Sequence[Prompt], readings: Sequence[Sequence[Reading] | None]
+) -> dict[str, list[Any]]:
+    """Return the columns of a generator's answers, a value per prompt.
+
+    Args:
+        generator: the generator.
+        prompts: the prompts.
+        readings: the answers to each prompt, `None` without answers.
+    """
+    if generator.answers == 1:
+        return {
+            QANSWER: [of and of[0].answer for of in readings],
+            ANSWER_STATUS: [of and of[0].status for of in readings],
+        }
+    return {
+        QANSWER: [of and [one.answer for one in of] for of in readings],
+        ANSWER_STATUS: [of and [one.status for one in of] for of in readings],
+        PROMPT_ID: [
+            digest(prompt.messages if isinstance(prompt, Chat) else prompt) for prompt in prompts
+        ],
+    }
 
 
 class FlanT5(Generator):
