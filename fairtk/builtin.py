@@ -105,6 +105,7 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
         spec("rouge1", "fairtk.utilities:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
         spec("rougeL", "fairtk.utilities:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
         spec("em", "fairtk.utilities:ExactMatch", "exact match as in SQuAD"),
+        spec("contains", "fairtk.utilities:Contains", "gold answer as words in the answer"),
         spec("f1", "fairtk.utilities:TokenF1", "token F1 as in SQuAD"),
         *(
             spec(f"rouge_score_{v}", f"fairtk.utilities:{v}", f"rouge_score's {v}", extra="rouge")

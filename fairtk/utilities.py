@@ -1,10 +1,10 @@
 """String utilities: how good a generated answer is, given the gold answers.
 
-Both use the PyPI package ``rouge`` 1.0.1, which differs from Google's ``rouge_score``: case and
-punctuation count, every "." ends a sentence, words are counted once (sets), and ROUGE-L is the
-summary-level form, the union over sentence pairs of one longest common subsequence each. This is
-an implementation of its own of those semantics (the package is unmaintained, recursive, and slow
-on long answers).
+`rouge1` and `rougeL` have the semantics of the PyPI package ``rouge`` 1.0.1, which differs from
+Google's ``rouge_score``: case and punctuation count, every "." ends a sentence, words are counted
+once (sets), and ROUGE-L is the summary-level form, the union over sentence pairs of one longest
+common subsequence each. They are implemented here, because the package is unmaintained, recursive,
+and slow on long answers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 import re
 import string
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from fairtk import checks
@@ -42,6 +43,10 @@ def answer_text(text: str) -> str:
     return stripped if stripped.strip(". ") else EMPTY
 
 
+_SENTENCES = "for models that answer in sentences, use utility='contains'"
+_CASE = "case counts, so for models without upper case, use utility='f1'"
+
+
 class Utility(EqualByContent, ABC):
     """How good one answer is, given one or more gold answers.
 
@@ -54,12 +59,14 @@ class Utility(EqualByContent, ABC):
         higher_is_better: the direction of the value.
         bounds: smallest and largest value; an end that has no bound is infinite.
         SETTINGS: names of the attributes that are options, in the order in which they print.
+        if_zero: what to do if all answers have the value 0.
     """
 
     name: str
     higher_is_better: bool = True
     bounds: tuple[float, float] = (0.0, 1.0)
     SETTINGS: ClassVar[tuple[str, ...]] = ()
+    if_zero: ClassVar[str] = "compare the answers with the gold answers"
 
     @abstractmethod
     def score(self, prediction: str, gold: str) -> float:
@@ -148,6 +155,7 @@ class Accuracy(Utility):
     identity_name = "fairtk.Accuracy"
     output_version = 1
     name = "accuracy"
+    if_zero = _SENTENCES
     SETTINGS = ("labels",)
 
     def __init__(self, labels: Iterable[str] | None = None) -> None:
@@ -234,6 +242,7 @@ class Rouge1(Utility):
     identity_name = "fairtk.Rouge1"
     output_version = 1
     name = "rouge1"
+    if_zero = _CASE
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F-value."""
@@ -253,6 +262,7 @@ class RougeL(Utility):
     identity_name = "fairtk.RougeL"
     output_version = 1
     name = "rougeL"
+    if_zero = _CASE
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F-value."""
@@ -317,24 +327,33 @@ def _words(sentences: Sequence[Sequence[str]]) -> set[str]:
 class RougeScore(Utility):
     """The F-measure of one variant of the package ``rouge_score``; higher is better.
 
-    Lower case, words of a-z and 0-9 only, counts of repeated words, no sentence splitting
-    (``rougeLsum`` splits at line breaks): not comparable with `rouge1` and `rougeL`. Range [0, 1].
-    An answer without content scores 0 against every gold answer that has some.
+    Lower case, counts of repeated words, no sentence splitting (``rougeLsum`` splits at line
+    breaks): not comparable with `rouge1` and `rougeL`. Range [0, 1]. An answer without content
+    scores 0 against every gold answer that has some.
 
     Args:
         variant: ``"rouge1"``, ``"rouge2"``, ``"rougeL"`` or ``"rougeLsum"``.
-        use_stemmer: whether words are reduced to their stems first (Porter).
+        use_stemmer: whether words are reduced to their stems first (Porter, for English).
+        tokenizer: ``"ascii"`` for the package's words of a-z and 0-9, so that all other letters
+            separate words and Japanese texts have none; ``"unicode"`` for the words of all scripts
+            (`split_words`). Both are equal for ASCII texts.
     """
 
-    SETTINGS = ("use_stemmer",)
+    SETTINGS = ("use_stemmer", "tokenizer")
+    if_zero = "use tokenizer='unicode' for texts in other letters than a to z"
 
-    def __init__(self, variant: str, use_stemmer: bool = False) -> None:
+    def __init__(self, variant: str, use_stemmer: bool = False, tokenizer: str = "ascii") -> None:
         from rouge_score.rouge_scorer import RougeScorer
 
         self.name = f"rouge_score_{variant}"
         self.use_stemmer = checks.boolean("use_stemmer", use_stemmer, self.name)
+        checks.choice("tokenizer", tokenizer, ("ascii", "unicode"), self.name)
+        if self.use_stemmer and tokenizer == "unicode":
+            raise ParameterError(f"{self.name}: use_stemmer is only valid with tokenizer='ascii'")
+        self.tokenizer = tokenizer
         self._variant = variant
-        self._scorer = RougeScorer([variant], use_stemmer=self.use_stemmer)
+        words = None if tokenizer == "ascii" else _UnicodeTokenizer()
+        self._scorer = RougeScorer([variant], use_stemmer=self.use_stemmer, tokenizer=words)
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F-measure."""
@@ -342,6 +361,14 @@ class RougeScore(Utility):
             # the package would read the word "empty" out of the mark
             return float(prediction == gold)
         return float(self._scorer.score(gold, prediction)[self._variant].fmeasure)
+
+
+class _UnicodeTokenizer:
+    """A tokenizer of ``rouge_score`` for all scripts."""
+
+    def tokenize(self, text: str) -> list[str]:
+        text = unicodedata.normalize("NFC", text).lower()
+        return split_words(text.translate(_SEPARATORS))
 
 
 rouge1 = partial(RougeScore, "rouge1")
@@ -355,33 +382,144 @@ rougeLsum = partial(RougeScore, "rougeLsum")
 
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
+NORMALIZATIONS = ("unicode", "squad")
 
 
-def normalized(text: str) -> str:
+class _Punctuation(dict[int, int | None]):
+    """A table of `str.translate` that deletes the punctuation of all scripts."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        is_punctuation = unicodedata.category(character)[0] == "P"
+        self[code] = None if is_punctuation or character in string.punctuation else code
+        return self[code]
+
+
+class _Separators(dict[int, int]):
+    """A table of `str.translate` that replaces all but letters, marks and numbers by spaces."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = code if unicodedata.category(chr(code))[0] in "LMN" else ord(" ")
+        return self[code]
+
+
+_PUNCTUATION = _Punctuation()
+_SEPARATORS = _Separators()
+
+_SYLLABIC = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
+)
+"""Blocks of Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le, New Tai Lue, Tai Tham and Tai Viet."""
+_EAST_ASIAN = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00016fe0-\U00018dff\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
+)
+"""Blocks of Chinese characters, kana, Tangut, Khitan and Nushu."""
+
+
+@cache
+def _characters_without_spaces() -> re.Pattern[str]:
+    """Return the pattern of a character, with its marks, of a script without spaces."""
+    ends = re.findall("(.)-(.)", _SYLLABIC)
+    codes = (code for first, last in ends for code in range(ord(first), ord(last) + 1))
+    marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(
+        f"[{_EAST_ASIAN}{_SYLLABIC}][{marks}\u3099\u309a\ufe00-\ufe0f\U000e0100-\U000e01ef]*"
+    )
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text at spaces, and scripts that have no spaces between words at characters.
+
+    These are Chinese, Japanese, Thai, Lao, Khmer, Myanmar, Tibetan, and their neighbors. The marks
+    of a character, e.g. Thai vowel signs, belong to it.
+    """
+    if not text.isascii():
+        text = _characters_without_spaces().sub(r" \g<0> ", text)
+    return text.split()
+
+
+def normalized(text: str, normalization: str = "unicode") -> str:
     """Return the text in lower case without punctuation, articles and superfluous spaces.
 
-    Source: Rajpurkar et al. 2016 (SQuAD), evaluation script. An answer without content
-    (``"<empty>"``) becomes the empty string rather than the word "empty".
+    An answer without content (``"<empty>"``) becomes the empty string rather than the word "empty".
+
+    Args:
+        text: an `answer_text`.
+        normalization: ``"unicode"`` deletes the punctuation of all scripts, which includes all
+            quotation marks, and composes letters and accents (NFC), as Lewis et al. 2020 (MLQA)
+            do; ``"squad"`` deletes that of ASCII only, as the evaluation script of Rajpurkar et
+            al. 2016 (SQuAD) does. Both are equal for ASCII texts.
     """
     if text == EMPTY:
         return ""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    if normalization == "squad":
+        text = text.lower().translate(_ASCII_PUNCTUATION)
+    else:
+        text = unicodedata.normalize("NFC", text).lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-class ExactMatch(Utility):
+class WordUtility(Utility):
+    """A utility that compares normalized words.
+
+    Args:
+        normalization: see `normalized`. With ``"squad"``, words are separated by spaces in all
+            scripts.
+    """
+
+    SETTINGS = ("normalization",)
+
+    def __init__(self, normalization: str = "unicode") -> None:
+        checks.choice("normalization", normalization, NORMALIZATIONS, self.name)
+        self.normalization = normalization
+
+    def words(self, text: str) -> list[str]:
+        """Return the normalized words of an `answer_text`."""
+        text = normalized(text, self.normalization)
+        return text.split() if self.normalization == "squad" else split_words(text)
+
+    def __repr__(self) -> str:
+        return self.name if self.normalization == "unicode" else super().__repr__()
+
+
+class ExactMatch(WordUtility):
     """1 if answer and gold answer are the same after `normalized`, else 0; higher is better."""
 
     identity_name = "fairtk.ExactMatch"
-    output_version = 1
+    output_version = 2
     name = "em"
+    if_zero = _SENTENCES
 
     def score(self, prediction: str, gold: str) -> float:
         """Return 1.0 or 0.0."""
-        return float(normalized(prediction) == normalized(gold))
+        pair = (normalized(text, self.normalization) for text in (prediction, gold))
+        return float(next(pair) == next(pair))
 
 
-class TokenF1(Utility):
+class Contains(WordUtility):
+    """1 if the answer contains the words of the gold answer in a row, else 0; higher is better.
+
+    For models that answer in sentences, which never match exactly. A long answer contains more gold
+    answers by chance, and a sentence that denies the gold answer contains it, too. Of two texts of
+    which nothing is left after `normalized`, one contains the other; no other text contains such a
+    gold answer.
+    """
+
+    identity_name = "fairtk.Contains"
+    output_version = 1
+    name = "contains"
+
+    def score(self, prediction: str, gold: str) -> float:
+        """Return 1.0 or 0.0."""
+        guessed, right = self.words(prediction), self.words(gold)
+        if not right:
+            return float(not guessed)
+        return float(f" {' '.join(right)} " in f" {' '.join(guessed)} ")
+
+
+class TokenF1(WordUtility):
     """F1 of the words (with their counts) that answer and gold answer share; higher is better.
 
     Range [0, 1]. Two texts of which nothing is left after `normalized` score 1, one such text
@@ -389,12 +527,12 @@ class TokenF1(Utility):
     """
 
     identity_name = "fairtk.TokenF1"
-    output_version = 1
+    output_version = 2
     name = "f1"
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F1."""
-        guessed, right = normalized(prediction).split(), normalized(gold).split()
+        guessed, right = self.words(prediction), self.words(gold)
         if not guessed or not right:
             return float(guessed == right)
         common = (Counter(guessed) & Counter(right)).total()

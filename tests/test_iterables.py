@@ -152,6 +152,18 @@ CALLS = {
         ).queries_needed(0.1, v),
         [1, 10],
     ),
+    "fairtk.Results.queries_needed n_answers": (
+        lambda v: fairtk.Experiment(
+            [RUN, OTHER, RUN], TOPICS, QRELS, ["nDCG@2"], baseline=0, names=["a", "b", "c"]
+        ).queries_needed(0.1, n_answers=v),
+        [1, 10],
+    ),
+    "fairtk.experiment.Comparison.queries_needed n_answers": (
+        lambda v: fairtk.compare(
+            QRELS, {"a": RUN, "b": OTHER, "c": RUN}, ["nDCG@2"]
+        ).queries_needed(0.1, n_answers=v),
+        [1, 10],
+    ),
     "fairtk.experiment.folds qids": (fairtk.experiment.folds, ["ab"]),
     "fairtk.frames.Qrels needs": (lambda v: Qrels(QRELS, "test", v).labels, ["label"]),
     "fairtk.frames.require_columns columns": (

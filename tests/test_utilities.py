@@ -11,7 +11,7 @@ from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
 from fairtk.utilities import normalized
 
-NAMES = ["accuracy", "em", "f1", "mae", "rouge1", "rougeL"]
+NAMES = ["accuracy", "contains", "em", "f1", "mae", "rouge1", "rougeL"]
 PACKAGED = [
     "rouge_score_rouge1",
     "rouge_score_rouge2",
@@ -55,7 +55,9 @@ class TestValues:
         # no number: the farther end, the upper one at equal distance
         assert mae(["?", "?", "?", "12"], ["2", "9", "5", "4"]) == [8.0, 9.0, 5.0, 8.0]
 
-    @pytest.mark.parametrize("name", ["rouge_score_rougeL", "rouge_score_rougeLsum", "em", "f1"])
+    @pytest.mark.parametrize(
+        "name", ["rouge_score_rougeL", "rouge_score_rougeLsum", "em", "f1", "contains"]
+    )
     def test_the_word_empty_gives_no_credit_to_an_empty_answer(self, name):
         if name in PACKAGED:
             pytest.importorskip("rouge_score")

@@ -38,7 +38,15 @@ from fairtk.experiment.identity import (
     key_of,
     models_of,
 )
-from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
+from fairtk.experiment.packing import (
+    Span,
+    Table,
+    pack,
+    spans_of,
+    unpack,
+    with_cells,
+    with_mask,
+)
 from fairtk.experiment.store import (
     Answers,
     ChainResult,
@@ -58,16 +66,18 @@ from fairtk.experiment.work import (
     run_task,
 )
 from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require_columns
+from fairtk.frames.columns import IN_PROMPT
 from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
-from fairtk.llm import ChatModel, Completion, Ledger, LedgerModel
-from fairtk.llm.chat import Outcome, now, questions
+from fairtk.llm import ChatModel, Completion, Failure, Ledger, LedgerModel
+from fairtk.llm.chat import Outcome, Prompt, now, questions
+from fairtk.llm.reading import Reading
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
-from fairtk.transformers.generator import CONTENT_MODELS
+from fairtk.transformers.generator import CONTENT_MODELS, answer_columns
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
 """The default batches: 16, or more if a batch would have more than 64 queries.
@@ -168,12 +178,12 @@ class PromptSet:
 
     model: ModelKey
     llm: ChatModel
-    prompts: dict[str, None] = field(default_factory=dict)  # in the order of their building
-    errors: dict[str, str] = field(default_factory=dict)  # by prompt without an answer
-    deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
+    prompts: dict[Prompt, None] = field(default_factory=dict)  # in the order of their building
+    errors: dict[Prompt, str] = field(default_factory=dict)  # by prompt without an answer
+    deferred: set[Prompt] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
-    def batches(self) -> list[list[str]]:
+    def batches(self) -> list[list[Prompt]]:
         """The prompts in the model's batches, made from all prompts, also those with answers."""
         prompts = list(self.prompts)
         return [[prompts[i] for i in batch] for batch in self.llm.batches(questions(prompts))]
@@ -211,9 +221,9 @@ def generate(
                     name = prompt_set.model.name
                     yield PromptBatch(key, todo, threads, fail_fast, name)
 
-    for batch, (texts, failures, deferred) in session.map(run_batch, missing()):
+    for batch, (completions, failures, deferred) in session.map(run_batch, missing()):
         prompt_set = by_key[batch.model]
-        answers.put(prompt_set.model, texts)
+        answers.put(prompt_set.model, completions)
         answers.put_failures(prompt_set.model, failures)
         prompt_set.errors.update({prompt: f.reason for prompt, f in failures.items()})
         prompt_set.deferred.update(deferred)
@@ -344,7 +354,7 @@ class Engine:
         for name, end in tree.ends.items():
             for node in end.chain:
                 self.systems.setdefault(node.number, []).append(name)
-        self.prompt_sets: dict[int, PromptSet] = {}
+        self.prompt_sets: dict[int, list[PromptSet]] = {}  # one for each answer to a prompt
         self.check_rows = check_rows
         self._unchecked: dict[int, list[str]] = {}
         for name, node in tree.ends.items() if check_rows else ():
@@ -399,8 +409,11 @@ class Engine:
         callers: dict[str, list[ChatModel]] = {}  # models by the key of the stage that calls them
         for node in self.tree.nodes:
             is_generator = node.number in self.prompt_sets  # whose stage only builds prompts
-            key = self.prompt_sets[node.number].model.key if is_generator else node.stage.key
-            callers.setdefault(key, []).extend(models_of(node.stage.runnable))
+            keys = [node.stage.key]
+            if is_generator:
+                keys = [prompt_set.model.key for prompt_set in self.prompt_sets[node.number]]
+            for key in keys:
+                callers.setdefault(key, []).extend(models_of(node.stage.runnable))
         # problems of a server should not occur after hours
         for llm in {repr(llm): llm for llm in chain.from_iterable(callers.values())}.values():
             llm.recorded().check()
@@ -421,13 +434,14 @@ class Engine:
             generator = node.stage.generator
             if generator is None:
                 continue
-            llm = generator.llm
-            equal = (one for one in prompt_sets if one.llm is llm or one.llm == llm)
-            prompt_set = next(equal, None)
-            if prompt_set is None:
-                prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
-                prompt_sets.append(prompt_set)
-            self.prompt_sets[node.number] = prompt_set
+            of_node = self.prompt_sets[node.number] = []
+            for llm in generator.models:
+                equal = (one for one in prompt_sets if one.llm is llm or one.llm == llm)
+                prompt_set = next(equal, None)
+                if prompt_set is None:
+                    prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
+                    prompt_sets.append(prompt_set)
+                of_node.append(prompt_set)
         return {prompt_set.model.key: prompt_set.llm for prompt_set in prompt_sets}
 
     def _model_key(self, node: Node, llm: ChatModel, number: int) -> ModelKey:
@@ -548,7 +562,8 @@ class Engine:
             if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
-                self.prompt_sets[step.node].prompts.update(dict.fromkeys(prompts.texts))
+                for prompt_set in self.prompt_sets[step.node]:
+                    prompt_set.prompts.update(dict.fromkeys(prompts.texts))
         self.store.commit(results, self.topics.digests)
         for number, (table, _) in outcome.tables.items():
             self._check(number, table)
@@ -569,7 +584,7 @@ class Engine:
     def _answer(self, level: int, session: Session) -> None:
         """Generate the answers of a level's generators, and add them to their rankings."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
-        prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
+        prompt_sets = {id(one): one for node in nodes for one in self.prompt_sets[node.number]}
         total = sum(len(prompt_set.prompts) for prompt_set in prompt_sets.values())
         for prompt_set in prompt_sets.values():  # before the first call
             llm = self._models[prompt_set.model.key]
@@ -607,26 +622,46 @@ class Engine:
 
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: its input with answers."""
-        prompt_set = self.prompt_sets[node.number]
-        answers = self.store.answers.get(prompt_set.model, prompts.texts)
+        prompt_sets = self.prompt_sets[node.number]
+        generator = node.stage.generator
+        assert generator is not None
+        readings: list[list[Reading] | None] = []
+        unanswered: dict[int, Failure] = {}
+        numbered = [self.store.answers.get(one.model, prompts.texts) for one in prompt_sets]
+        for index, text in enumerate(prompts.texts):
+            of_text = []
+            for prompt_set, completions in zip(prompt_sets, numbered, strict=True):
+                outcome = completions.get(text) or self._failure(prompt_set, text)
+                reading = generator.read(text, outcome)
+                if isinstance(reading, Failure):
+                    unanswered.setdefault(index, reading)
+                else:
+                    of_text.append(reading)
+            readings.append(None if index in unanswered else of_text)
+        deferred = set().union(*(prompt_set.deferred for prompt_set in prompt_sets))
         spans, table = self._input(node, prompts.qids)
-        unanswered = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
         errors, waiting = {}, set()
         for qid, first, size in spans if unanswered else ():
             of_query = unanswered.keys() & set(prompts.rows[first : first + size].tolist())
-            if any(unanswered[index] in prompt_set.deferred for index in of_query):
+            if any(prompts.texts[index] in deferred for index in of_query):
                 waiting.add(qid)
             elif of_query:
-                reason = prompt_set.errors.get(unanswered[min(of_query)], "no answer")
-                errors[qid] = f"{node.stage.name}: {reason}"
+                errors[qid] = f"{node.stage.name}: {unanswered[min(of_query)].reason}"
         if table is not None:  # otherwise no query has a ranking
-            table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
+            for name, cells in answer_columns(generator, prompts.texts, readings).items():
+                table = with_cells(table, name, cells, prompts.rows)
+            if prompts.in_prompt is not None:
+                table = with_mask(table, IN_PROMPT, prompts.in_prompt)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
         number = self._chain(node.number)
         result = ChainResult(number, table, spans, errors, {}, prompts.remarks)
         self.store.commit([result], self.topics.digests)
+
+    @staticmethod
+    def _failure(prompt_set: PromptSet, prompt: Prompt) -> Failure:
+        return Failure(prompt_set.errors.get(prompt, "no answer"))
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:
         """Return the spans of queries in a generator's input, and the input."""

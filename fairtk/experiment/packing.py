@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fairtk.errors import ColumnError
-from fairtk.frames import DOCNO, QANSWER, QID
+from fairtk.frames import DOCNO, QID
 
 Table = Any
 """A `pyarrow.Table`."""
@@ -123,15 +123,31 @@ def text_field(name: str, kind: Any) -> Any:
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
-def with_answers(table: Table, answers: Sequence[str | None], rows: Any) -> Table:
-    """Return a table with the column ``qanswer`` added or replaced.
+def with_cells(table: Table, name: str, cells: Sequence[Any], rows: Any) -> Table:
+    """Return a table with a column of strings, or of lists of strings, added or replaced.
 
-    `rows` has the index of the answer for each row.
+    `rows` has the index of the cell for each row.
     """
-    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(answers, pa.string()))
-    field = text_field(QANSWER, column.type)
-    if QANSWER in table.column_names:
-        return table.set_column(table.column_names.index(QANSWER), field, column)
+    if any(isinstance(cell, list) for cell in cells):
+        texts = [json.dumps(cell, ensure_ascii=False) for cell in cells]
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
+        field = pa.field(name, column.type, metadata={_KIND: b"json", _DTYPE: b"object"})
+    else:
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(cells, pa.string()))
+        field = text_field(name, column.type)
+    return _with_column(table, field, column)
+
+
+def with_mask(table: Table, name: str, mask: Any) -> Table:
+    """Return a table with a column of booleans added or replaced."""
+    column = pa.array(mask)
+    field = pa.field(name, column.type, metadata={_KIND: b"plain", _DTYPE: b"bool"})
+    return _with_column(table, field, column)
+
+
+def _with_column(table: Table, field: Any, column: Any) -> Table:
+    if field.name in table.column_names:
+        return table.set_column(table.column_names.index(field.name), field, column)
     return table.append_column(field, column)
 
 

@@ -1,3 +1,4 @@
+from .columns import ANSWER_STATUS as ANSWER_STATUS
 from .columns import CREDIT as CREDIT
 from .columns import DOCNO as DOCNO
 from .columns import EXPOSURE as EXPOSURE

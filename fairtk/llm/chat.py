@@ -13,12 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fairtk import stage_context
-from fairtk.errors import FairtkError, InputError
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
-
-UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
-"""The `Completion.finish` of unusable answers; ``retry_unusable`` requests them again."""
 
 
 class Message(NamedTuple):
@@ -44,7 +41,7 @@ class Chat:
     """
 
     messages: tuple[Message, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def text(self) -> str:
@@ -64,8 +61,11 @@ class Completion:
         completion_tokens: tokens of the answer; `None` if unknown.
         seconds: the duration of the last attempt, or the share of a local batch.
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
-            ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
-            text.
+            ``"refusal"`` or ``"content_filter"``; ``"thought only"`` if the response has a thought,
+            but no text; ``"unreadable"`` if the (paid) response was not text; ``"unknown"`` for the
+            answers of local models that fairtk stored before it recorded their ends.
+        cached_tokens: tokens of the prompt that the server had read before, as it reports them;
+            `None` if unknown or invalid.
         sent: how the prompt was changed before it was sent: ``"merged system"`` if the system's
             message was added to the first message of the user, because the server refuses that
             role; otherwise empty. A ledger keeps it.
@@ -79,6 +79,7 @@ class Completion:
     completion_tokens: int | None = None
     seconds: float = 0.0
     finish: str = "stop"
+    cached_tokens: int | None = None
     sent: str = ""
 
     def __post_init__(self) -> None:
@@ -89,15 +90,11 @@ class Completion:
             "finish": escaped(str(self.finish)),
             "prompt_tokens": _count(self.prompt_tokens),
             "completion_tokens": _count(self.completion_tokens),
+            "cached_tokens": _count(self.cached_tokens),
             "seconds": float(self.seconds) if math.isfinite(self.seconds) else 0.0,
         }
         for name, value in changed.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the answer is not empty, refused, cut off or unreadable."""
-        return bool(self.text.strip()) and self.finish not in UNUSABLE
 
 
 @dataclass(frozen=True)
@@ -117,22 +114,43 @@ class Failure:
         object.__setattr__(self, "reason", escaped(self.reason))
 
 
-def questions(prompts: Iterable[str]) -> list[Chat]:
-    """Return a chat for each prompt, with the prompt as the user's only message."""
-    return [Chat((Message("user", prompt),)) for prompt in prompts]
+Prompt = str | Chat
+"""The text of a user's only message, or a chat."""
+
+
+def questions(prompts: Iterable[Prompt]) -> list[Chat]:
+    """Return a chat for each prompt, with a text as the user's only message."""
+    return [
+        prompt if isinstance(prompt, Chat) else Chat((Message("user", prompt),))
+        for prompt in prompts
+    ]
+
+
+def as_prompt(value: Any, where: str) -> Prompt:
+    """Return a prompt: a text, a `Chat`, or messages as pairs or dicts of role and content.
+
+    Raises:
+        InputError: the value is something else.
+    """
+    if isinstance(value, str | Chat):
+        return value
+    try:
+        messages = [
+            (m["role"], m["content"]) if isinstance(m, Mapping) else tuple(m) for m in value
+        ]
+        chat = Chat(tuple(Message(*message) for message in messages))
+        if messages and all(isinstance(part, str) for m in messages for part in m):
+            return chat
+    except (TypeError, LookupError):
+        pass
+    raise InputError(
+        f"{where}: a prompt must be a text, a Chat, or a list of messages with role and content, "
+        f"got {value!r:.80}"
+    )
 
 
 Outcome = Completion | Failure
 """The result of a call."""
-
-
-def read_answer(outcome: Outcome) -> str | Failure:
-    """Return the text of an answer without surrounding white space, or the failure of a call."""
-    if isinstance(outcome, Failure):
-        return outcome
-    if outcome.finish == "unreadable":
-        return Failure("the response of the server is not text")
-    return outcome.text.strip()
 
 
 def escaped(text: str) -> str:
@@ -297,9 +315,31 @@ class ChatModel(EqualByContent, ABC):
         del temperature
         return self
 
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty for a model that samples by a seed."""
+        return "it takes no seed"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the model for one of several answers to a prompt.
+
+        Number 0 is the model itself, others have another seed.
+
+        Raises:
+            ParameterError: the model `repeats` its answers.
+        """
+        if not number:
+            return self
+        raise ParameterError(f"{self.name!r} has one answer per prompt: {self.repeats}")
+
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""
         return digest([type(self).__qualname__, self.name, self.parameters()])
+
+
+def numbered_seed(seed: int | None, number: int) -> int:
+    """Return the seed for one of several answers, from the model's seed and the answer's number."""
+    return int(digest([seed, number], 4), 16) >> 1  # 31 bits, which all servers accept
 
 
 def call_keys(

@@ -290,7 +290,7 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         tokens: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
         return tokens
 
-    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[tuple[str, str]]:
         del noise  # the temperature is 0
         tokens = [[self._vocabulary[number] for number in row] for row in rows]
         hypotheses = self._translator.ask(
@@ -301,7 +301,10 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
             min_decoding_length=0,  # answers may be empty
             max_input_length=0,
             length_penalty=1.0,
+            return_end_token=True,
         )
         ids = [self._tokenizer.convert_tokens_to_ids(tokens) for tokens in hypotheses]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
-        return texts
+        end = self._tokenizer.eos_token_id
+        finishes = ["stop" if end in answer else "length" for answer in ids]
+        return list(zip(texts, finishes, strict=True))

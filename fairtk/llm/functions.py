@@ -37,8 +37,9 @@ class FunctionModel(ChatModel):
     and the same settings.
 
     Args:
-        function: returns one answer per prompt: a string, or an object with the answer in ``text``
-            (pyterrier_rag's ``BackendOutput``); or an object with such a method ``generate``.
+        function: returns one answer per prompt: a string, a `Completion`, or another object with
+            the answer in ``text`` (pyterrier_rag's ``BackendOutput``); or an object with such a
+            method ``generate``.
         name: the name of the model; `None` for that of the function.
         tokenizer: a Hugging Face tokenizer that counts a prompt's tokens. `None` to never truncate
             prompts; ``truncate="fair-rag"`` is then not supported.
@@ -128,13 +129,13 @@ class FunctionModel(ChatModel):
         numbered = iter(enumerate(chats))
         while part := list(itertools.islice(numbered, _TOGETHER)):
             begin = time.perf_counter()
-            texts = self._texts([chat.text for _, chat in part])
+            answers = self._answers([chat.text for _, chat in part])
             seconds = (time.perf_counter() - begin) / len(part)
-            for (index, chat), text in zip(part, texts, strict=True):
-                yield index, self._outcome(chat, text, seconds)
+            for (index, chat), answer in zip(part, answers, strict=True):
+                yield index, self._outcome(chat, answer, seconds)
 
-    def _texts(self, prompts: list[str]) -> list[str]:
-        """Return one text per prompt."""
+    def _answers(self, prompts: list[str]) -> list[str | Completion]:
+        """Return one text or completion per prompt."""
         outputs: Any = self.function(prompts)
         where = f"the model {self.name!r}"
         batch = f"{len(prompts)} prompts, the first {prompts[0][:80]!r}"
@@ -143,24 +144,29 @@ class FunctionModel(ChatModel):
             raise InputError(
                 f"{where} must return a list of answers, got {outputs!r:.80} for {batch}"
             )
-        answers: list[Any] = [getattr(output, "text", output) for output in outputs]
+        answers: list[Any] = [
+            output if isinstance(output, Completion) else getattr(output, "text", output)
+            for output in outputs
+        ]
         if len(answers) != len(prompts):
             raise InputError(
                 f"{where} must return one answer per prompt, got {len(answers)} answers for {batch}"
             )
-        for prompt, text in zip(prompts, answers, strict=True):
-            if not isinstance(text, str):
+        for prompt, answer in zip(prompts, answers, strict=True):
+            if not isinstance(answer, str | Completion):
                 raise InputError(
                     f"{where} must return strings (or objects with a string in `text`), got "
-                    f"{text!r:.80} for the prompt {prompt[:80]!r}"
+                    f"{answer!r:.80} for the prompt {prompt[:80]!r}"
                 )
         return answers
 
-    def _outcome(self, chat: Chat, text: str, seconds: float) -> Outcome:
-        if text in FAILED:
-            reason = f"{self.name!r}: {FAILED[text]} ({text})"
-            return Failure(reason, can_pass=text == "ERROR::other")
-        return Completion(text, self._count(chat.text), self._count(text), seconds)
+    def _outcome(self, chat: Chat, answer: str | Completion, seconds: float) -> Outcome:
+        if isinstance(answer, Completion):
+            return answer
+        if answer in FAILED:
+            reason = f"{self.name!r}: {FAILED[answer]} ({answer})"
+            return Failure(reason, can_pass=answer == "ERROR::other")
+        return Completion(answer, self._count(chat.text), self._count(answer), seconds)
 
     def _count(self, text: str) -> int | None:
         tokenizer = self.tokenizer

@@ -18,7 +18,15 @@ from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
 from fairtk.llm.beams import shared, shares_beams
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
+from fairtk.llm.chat import (
+    Chat,
+    ChatModel,
+    Completion,
+    Failure,
+    Message,
+    Outcome,
+    numbered_seed,
+)
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
 from fairtk.llm.tokenizers import UNLIMITED, PromptTokenizer, declared_window
 from fairtk.settings import Configurable, remade
@@ -366,8 +374,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
     def tokenizer(self) -> PromptTokenizer:
         """The tokenizer with the prompt's window. The weights are not loaded."""
         declared = declared_window(self._tokenizer)
+        most = self._most_prompt_tokens
+        if self.max_prompt_tokens and most is not None and self.max_prompt_tokens > most:
+            raise ParameterError(
+                f"max_prompt_tokens must be at most {most}, got {self.max_prompt_tokens}: "
+                f"{self.model!r} has {self._positions} positions"
+            )
         longest = self.max_prompt_tokens or self._longest_prompt(declared)
         return PromptTokenizer(self._tokenizer, longest or UNLIMITED)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        """The maximum of `max_prompt_tokens`; `None` if positions are relative."""
+        return self._positions
 
     def parameters(self) -> dict[str, Any]:
         """Return the class, the digest of the model's files, and its settings.
@@ -392,6 +411,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         if not self.samples or temperature == self.temperature:
             return self
         other: Self = remade(self, temperature=temperature)
+        vars(other)["_origin"] = self._origin or self
+        return other
+
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty if the model samples."""
+        return "" if self.temperature else "its temperature is 0"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the same model, loaded once, with the seed of one of several answers."""
+        if not number or self.repeats:
+            return super().numbered(number)
+        other: Self = remade(self, seed=numbered_seed(self.seed, number))
         vars(other)["_origin"] = self._origin or self
         return other
 
@@ -422,19 +454,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         order, lengths = _by_length(chats, rows)
         order, lengths = order[lengths <= limit], lengths[lengths <= limit]
 
-        def run(batch: IntArray) -> list[str]:
+        def run(batch: IntArray) -> list[tuple[str, str]]:
             tokens = [rows[index] for index in order[batch]]
             noise = GumbelNoise(self.temperature, self.seed, tokens) if self.temperature else None
             return self._generate(tokens, noise)
 
         remedy = "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'"
         begin = time.perf_counter()
-        for batch, texts in self._in_batches(lengths, self.max_new_tokens, run, remedy):
+        for batch, answers in self._in_batches(lengths, self.max_new_tokens, run, remedy):
             seconds = (time.perf_counter() - begin) / len(batch)
-            for index, text in zip(order[batch].tolist(), texts, strict=True):
+            for index, (text, finish) in zip(order[batch].tolist(), answers, strict=True):
                 answer = text.strip()
                 counts = len(rows[index]), len(self.tokenizer.tokenize(answer))
-                yield index, Completion(answer, *counts, seconds)
+                yield index, Completion(answer, *counts, seconds, finish)
             begin = time.perf_counter()
 
     def _too_long(self, length: int) -> Failure:
@@ -490,7 +522,8 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
 
     # Generating -------------------------------------------------------------------------------
 
-    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[tuple[str, str]]:
+        """Return the text and the `Completion.finish` of each answer."""
         from transformers import LogitsProcessorList
 
         left = self.PADDED == "left"
@@ -501,10 +534,12 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         output = self._model.generate(
             **self._inputs(ids, mask), max_new_tokens=self.max_new_tokens, **options
         )
-        texts: list[str] = self._tokenizer.batch_decode(
-            output[:, ids.shape[1] if left else 0 :].cpu(), skip_special_tokens=True
-        )
-        return texts
+        # the first token of an encoder-decoder model starts its answer
+        tokens = output[:, ids.shape[1] if left else 1 :].cpu()
+        texts: list[str] = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        end = self._model.generation_config.eos_token_id
+        has_end = np.isin(tokens.numpy(), [] if end is None else end).any(axis=1)
+        return list(zip(texts, np.where(has_end, "stop", "length").tolist(), strict=True))
 
 
 HuggingFaceChatModel.SETTINGS = tuple(field.name for field in fields(HuggingFaceChatModel))
@@ -535,6 +570,12 @@ class HuggingFaceCausal(HuggingFaceChatModel):
         if not windows:
             return None
         return max(1, min(windows) - self.max_new_tokens - self._template_tokens)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        positions = self._positions
+        answer = self.max_new_tokens + self._template_tokens
+        return None if positions is None else max(1, positions - answer)
 
     @property
     def _limit(self) -> int:

@@ -241,29 +241,74 @@ def read_reply(content: bytes, seconds: float) -> Completion:
         raise BrokenReplyError("a choice without a message", unreadable)
     counts = usage if isinstance(usage, dict) else {}
     refusal, text = message.get("refusal"), _text(message.get("content"))
-    finish = choice.get("finish_reason")
+    finish = _finish(choice.get("finish_reason"))
     if refusal and isinstance(refusal, str):
         text, finish = refusal, "refusal"
     elif text is None:
         text, finish = raw, "unreadable"
+    elif not text.strip() and _has_thought(message) and finish in ("stop", "length"):
+        finish = "thought only"
     return Completion(
         text,
         counts.get("prompt_tokens"),
         counts.get("completion_tokens"),
         seconds,
-        finish if finish and isinstance(finish, str) else "stop",
+        finish,
+        cached_tokens=_cached_tokens(counts),
     )
 
 
+_FINISHES = {
+    **dict.fromkeys(("max_tokens", "max_length", "model_length", "max_output_tokens"), "length"),
+    **dict.fromkeys(("safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
+}
+"""The reasons of some servers, in lower case, and those of OpenAI."""
+
+
+def _finish(reason: Any) -> str:
+    """Return why an answer ended, `Completion.finish`."""
+    if not reason or not isinstance(reason, str):
+        return "stop"
+    return _FINISHES.get(reason.lower(), reason.lower())
+
+
+_THOUGHTS = ("thinking", "reasoning", "thought", "redacted_thinking", "reasoning_content")
+"""The types of the parts of a message that are thoughts, and the names of fields with thoughts."""
+
+
+def _has_thought(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return any(message.get(name) for name in _THOUGHTS) or any(map(_is_thought, parts))
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _THOUGHTS
+
+
 def _text(content: Any) -> str | None:
-    """Return the text of a message: a string, `None`, or a list of parts."""
+    """Return the text of a message: a string, `None`, or a list of parts, without thoughts."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, dict) else None for part in content]
+        answer = [part for part in content if not _is_thought(part)]
+        parts = [part.get("text") if isinstance(part, dict) else None for part in answer]
         texts = [part for part in parts if isinstance(part, str)]
         return "".join(texts) if len(texts) == len(parts) else None
     return None
+
+
+def _cached_tokens(counts: Mapping[str, Any]) -> int | None:
+    """Return the tokens of a prompt that a server did not read again, `None` if not reported.
+
+    Some servers count them in ``prompt_tokens``, too.
+    """
+    details = counts.get("prompt_tokens_details")
+    reported = [details.get("cached_tokens") if isinstance(details, dict) else None]
+    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "prompt_cache_hit_tokens")
+    reported += [counts.get(name) for name in names]
+    numbers = [n for n in reported if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+    return sum(numbers) if numbers else None
 
 
 def _integer(digits: str) -> int | None:

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple, TypeVar
 from fairtk.errors import FormatError
 from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
-from fairtk.llm.chat import Chat, Completion, as_json, call_keys, now, questions
+from fairtk.llm.chat import Chat, Completion, Prompt, as_json, call_keys, now, questions
+from fairtk.llm.reading import is_usable
 
-FORMAT = 6
-"""``PRAGMA user_version`` of a file. Formats 4 and 5 are upgraded, others are refused."""
+FORMAT = 7
+"""``PRAGMA user_version`` of a file. Formats 4 to 6 are upgraded, others are refused."""
 
 SCHEMA = """
 CREATE TABLE chains (
@@ -78,7 +79,8 @@ CREATE TABLE answers (
     completion_tokens INTEGER,
     seconds REAL NOT NULL,
     created TEXT NOT NULL,
-    unusable INTEGER NOT NULL
+    unusable INTEGER NOT NULL,
+    cached_tokens INTEGER
 );
 CREATE TABLE failures (
     key TEXT PRIMARY KEY,
@@ -95,12 +97,14 @@ CREATE TABLE payments (
     model TEXT NOT NULL,
     prompt_tokens INTEGER,
     completion_tokens INTEGER,
-    price REAL
+    price REAL,
+    tokens INTEGER
 );
 CREATE TABLE claims (
     key TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX claims_of_owner ON claims (owner);
 CREATE TABLE owners (
@@ -108,7 +112,8 @@ CREATE TABLE owners (
     name TEXT NOT NULL,
     expires REAL,
     claims INTEGER NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
@@ -121,6 +126,15 @@ _RUNS = (
     "INSERT OR REPLACE INTO runs SELECT chain, qid, name, topic FROM systems JOIN cells "
     "USING (chain) ORDER BY coalesce(frame, 0)"
 )
+
+# Before format 7, "stop" was recorded for all answers of local models.
+_LOCAL = "json_extract(parameters, '$.content') OR json_extract(parameters, '$.identity')"
+_UNKNOWN = f"UPDATE answers SET finish = 'unknown' WHERE finish = 'stop' AND ({_LOCAL})"
+_EARLIER_ANSWERS = f"""
+CREATE TEMPORARY VIEW answers AS SELECT key, model, parameters, prompt, answer,
+CASE WHEN finish = 'stop' AND ({_LOCAL}) THEN 'unknown' ELSE finish END AS finish, prompt_tokens,
+completion_tokens, seconds, created, unusable, NULL AS cached_tokens FROM main.answers
+"""
 
 _PATIENCE = 120.0  # seconds to wait for another process's write
 
@@ -330,19 +344,27 @@ def _create(path: Path) -> None:
 def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sqlite3.Connection:
     """Return a connection to a file of this version, or close it and raise a `FormatError`.
 
-    A file of format 4 or 5 is upgraded. If it is opened for reading only, new tables are temporary,
-    and cells have no remarks, a column of format 6.
+    A file of an earlier format is upgraded. If it is opened for reading only, new tables are
+    temporary, and cells have no remarks, a column of format 6.
     """
     try:
         problem, version = _problem_of(connection)
         if not problem and version != FORMAT and read_only:
             _add_tables(connection, "TEMPORARY TABLE")
+            connection.execute(_EARLIER_ANSWERS)
         elif not problem and version != FORMAT:
             connection.execute("BEGIN IMMEDIATE")
             problem, version = _problem_of(connection)
             if not problem and version != FORMAT:  # otherwise another process was faster
                 _add_tables(connection, "TABLE")
-                connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
+                if version < 6:
+                    connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
+                connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
+                connection.execute("ALTER TABLE payments ADD COLUMN tokens INTEGER")
+                for table in ("claims", "owners"):
+                    column = "tokens INTEGER NOT NULL DEFAULT 0"
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+                connection.execute(_UNKNOWN)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
                 _sign(connection)
             connection.execute("COMMIT")
@@ -386,9 +408,9 @@ def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
     tables = _tables(connection)
     required = [name for name in TABLES if name not in _ADDED or version == FORMAT]
     missing = [name for name in required if name not in tables]
-    if version in (4, 5, FORMAT) and not missing:
+    if 4 <= version <= FORMAT and not missing:
         return "", version
-    if version in (4, 5, FORMAT):
+    if 4 <= version <= FORMAT:
         return f"missing table {missing[0]!r}; use a copy of the file that is complete", version
     if not version and not tables:
         return "the file is empty; use a copy of the file that is complete", version
@@ -420,6 +442,7 @@ class Row(NamedTuple):
     seconds: float
     created: str  # UTC
     unusable: int  # 1 if it cannot be used, else 0
+    cached_tokens: int | None
 
 
 class FailureRow(NamedTuple):
@@ -453,7 +476,8 @@ def answer_row(
         completion_tokens=answer.completion_tokens,
         seconds=answer.seconds,
         created=now(),
-        unusable=int(not answer.usable),
+        unusable=int(not is_usable(answer, chat.text)),
+        cached_tokens=answer.cached_tokens,
     )
 
 
@@ -481,7 +505,7 @@ class AnswerStore:
 
     def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
         """Return the stored answers by key, except unusable ones created before `since`."""
-        columns = "key, answer, prompt_tokens, completion_tokens, seconds, finish"
+        columns = "key, answer, prompt_tokens, completion_tokens, seconds, finish, cached_tokens"
         usable = "AND NOT (unusable AND created < ?)"
         rows = self._rows(f"SELECT {columns}, {_SENT} FROM answers", keys, usable, since)
         return {key: Completion(*values) for key, *values in rows}
@@ -512,17 +536,14 @@ class AnswerStore:
             marks = ",".join("?" * len(chunk))
             yield from self.file.read(f"{query} WHERE key IN ({marks}) {more}", (*chunk, *values))
 
-    def put_texts(
-        self, model: str, parameters: Mapping[str, Any], texts: Mapping[str, str]
+    def put_answers(
+        self, model: str, parameters: Mapping[str, Any], answers: Mapping[Prompt, Completion]
     ) -> None:
         """Commit a model's answers by prompt, in one transaction."""
-        chats = questions(texts)
-        calls = zip(call_keys(model, parameters, chats), chats, texts.values(), strict=True)
+        chats = questions(answers)
+        calls = zip(call_keys(model, parameters, chats), chats, answers.values(), strict=True)
         self.put_many(
-            [
-                answer_row(key, model, parameters, chat, Completion(text))
-                for key, chat, text in calls
-            ]
+            [answer_row(key, model, parameters, chat, answer) for key, chat, answer in calls]
         )
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:

@@ -12,7 +12,9 @@ import pandas as pd
 
 from fairtk.errors import MeasureError, format_list
 from fairtk.frames import (
+    CREDIT,
     DOCNO,
+    QANSWER,
     QID,
     RANK,
     SAMPLE,
@@ -23,14 +25,16 @@ from fairtk.frames import (
     ObjectArray,
     Run,
 )
+from fairtk.frames.answers import PROMPT_CUT, STATUSES
 from fairtk.measures.base import FairMeasure, check_kind, named_failures, where_of
 from fairtk.measures.foreign import (
     refuse_samples,
     require_measure_columns,
+    run_columns,
     split_by_provider,
     values_of_others,
 )
-from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.scores import Scores
 
 
@@ -66,7 +70,10 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             families.setdefault(_family(measure), []).append(measure)
     for family in families.values():
         results = type(family[0]).score_together(family, judged)
-        scores |= {m: checked_scores(m, results.get(m), judged) for m in family}
+        scores |= {
+            m: _without_cut_prompts(m, checked_scores(m, results.get(m), judged), judged)
+            for m in family
+        }
     for measure, parts in composite.items():
         with named_failures(measure):
             result = measure.combine([scores[part] for part in parts], judged)
@@ -79,6 +86,20 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             judged.run.checked()  # the same checks as for a sampled run
         scores |= {m: Scores(v) for m, v in values_of_others(missing, judged, judged.run).items()}
     return {measure: scores[measure] for measure in listed}
+
+
+UNREAD_PROMPT = "the server has read less than half of a prompt"
+
+
+def _without_cut_prompts(measure: Any, scores: Scores, judged: LabeledRun) -> Scores:
+    """Return scores with NaN for queries with a cut prompt, if they read answers or credit."""
+    query, status = judged.derived(answer_statuses)
+    is_cut = status == STATUSES.index(PROMPT_CUT)
+    if not is_cut.any() or {QANSWER, CREDIT}.isdisjoint(run_columns([measure])):
+        return scores
+    mask = np.bincount(query[is_cut], minlength=len(judged.qids)) > 0
+    reasons = [(UNREAD_PROMPT, mask), *scores.undefined.items()]
+    return Scores.of(scores.values, reasons, scores.counts)
 
 
 def _family(measure: FairMeasure) -> type:

@@ -210,7 +210,7 @@ class VLLMCausal(HuggingFaceCausal):
         for batch in self._plan(lengths):
             yield batch, run(batch)
 
-    def _generate(self, rows: list[list[int]], noise: Any) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: Any) -> list[tuple[str, str]]:
         engine = self._engine
         import vllm
 
@@ -236,8 +236,11 @@ class VLLMCausal(HuggingFaceCausal):
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
             raise ModelError(f"vLLM failed for {self.model!r} ({text[:300]})") from error
-        answers = dict(zip(order, (output.outputs[0].text for output in outputs), strict=True))
-        return [answers[index] for index in range(len(rows))]
+        answers = dict(zip(order, (output.outputs[0] for output in outputs), strict=True))
+        return [
+            (answers[index].text, answers[index].finish_reason or "stop")
+            for index in range(len(rows))
+        ]
 
 
 @contextlib.contextmanager

@@ -289,6 +289,7 @@ CASES = {
     "fairtk.Accuracy": useful("accuracy"),
     "fairtk.AbsoluteError": useful("mae"),
     "fairtk.ExactMatch": useful("em"),
+    "fairtk.Contains": useful("contains"),
     "fairtk.TokenF1": useful("f1"),
     "fairtk.Rouge1": useful("rouge1"),
     "fairtk.RougeL": useful("rougeL"),

@@ -27,7 +27,7 @@ from fairtk_papers.terminal import echo_plan, echo_table, echo_text
 if TYPE_CHECKING:
     from fairtk_papers.fair_rag import RagResults
 
-_SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
+_SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit utility"
 
 
 @signature_command(
@@ -95,11 +95,13 @@ def command(
       eu_deterministic = false              # whether the deterministic ranking is one of them
       truncation = "keep-question"          # or published: prompts cut as in the published code
       credit = "none"                       # or one-out, shapley, citations
+      utility = "contains"                  # of all answers; by default that of each LaMP task
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
       [engine]                              # executor, workers, scheduler, threads, batch_size
       [ledger]                              # for answers of servers: path, offline, max_calls,
-                                            # max_cost, prices, retry_unusable, retry_failed
+                                            # max_cost, max_tokens, prices, retry_unusable,
+                                            # retry_failed
 
     \b
     Examples:

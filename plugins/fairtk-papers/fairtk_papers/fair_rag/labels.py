@@ -153,6 +153,12 @@ def _scores(
     answers: pd.Series, golds: pd.Series, utility: Utility, upper_bound: float | None
 ) -> FloatArray:
     """Return the utility of each answer, where higher is better; equal pairs are scored once."""
+    if any(isinstance(answer, list) for answer in answers):  # the mean over several answers
+        texts = answers.reset_index(drop=True).explode()
+        ranking = texts.index.to_numpy()
+        each = _scores(texts, golds.iloc[ranking], utility, upper_bound)
+        means: FloatArray = pd.Series(each).groupby(ranking).mean().to_numpy()
+        return means
     hashable_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
     codes, pairs = pd.MultiIndex.from_arrays([answers, hashable_golds]).factorize()
     texts = [list(gold) if isinstance(gold, tuple) else gold for _, gold in pairs]

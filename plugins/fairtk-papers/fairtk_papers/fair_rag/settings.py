@@ -25,6 +25,7 @@ from fairtk.llm.models import check_settings
 from fairtk.measures import EU
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
+from fairtk.utilities import get
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
 from fairtk_papers.studies import (
     NAMES,
@@ -187,6 +188,9 @@ class RagSettings:
             ``"one-out"`` leaves out one document at a time (k + 1 prompts per ranking),
             ``"shapley"`` uses all subsets (2^k prompts, k at most 8), ``"citations"`` reads the
             citations in the answer. The oracle has no credit.
+        utility: the name of the string utility of all tasks, where higher is better, e.g.
+            ``"contains"`` for models that answer in sentences; `None` for that of each task in the
+            LaMP paper.
     """
 
     alphas: tuple[float, ...] = (1, 2, 4, 8)
@@ -202,6 +206,7 @@ class RagSettings:
     eu_deterministic: bool = False
     truncation: Truncation = "keep-question"
     credit: CreditMethod = "none"
+    utility: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -218,6 +223,13 @@ class RagSettings:
                 f"the study: credit={self.credit!r} requires at least 2 rankings per query, "
                 f"got `n_samples={self.n_samples}`; use `n_samples=10`, or `credit='none'`"
             )
+        if self.utility is not None:
+            checks.text("utility", self.utility, "the study")
+            if not get(self.utility).higher_is_better:
+                raise ParameterError(
+                    f"the study: utility must be a utility where higher is better, got "
+                    f"{self.utility!r}"
+                )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(
                 f"the study: cutoff must be at most {MOST_ASKED} with credit='shapley' "
@@ -228,7 +240,7 @@ class RagSettings:
     def name(self) -> str:
         """The name of the results' folder: the main settings and a digest of all."""
         facts = self.as_json()
-        for name in ("truncation", "credit"):
+        for name in ("truncation", "credit", "utility"):
             if facts[name] == getattr(RagSettings, name):
                 del facts[name]  # the defaults keep the folder of older results
         return f"n{self.n_samples}-k{self.cutoff}-seed{self.seed}-{digest(facts, 3)}"
@@ -239,11 +251,15 @@ class RagSettings:
         sampled: dict[str, float | str] = {f"alpha {alpha:g}": alpha for alpha in self.alphas}
         return {**sampled, ORACLE: ORACLE, DETERMINISTIC: DETERMINISTIC}
 
+    def get_utility(self, task: int) -> TaskUtility:
+        """Return the utility of a task's answers."""
+        return UTILITIES[task] if self.utility is None else TaskUtility(self.utility)
+
     def get_label_utility(self, task: int) -> TaskUtility:
         """Return the utility that labels a task's documents."""
         if self.label_utility == "code" and task == 3:
             return TaskUtility("accuracy")  # as in the published code, although EU uses MAE
-        return UTILITIES[task]
+        return self.get_utility(task)
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as JSON values."""

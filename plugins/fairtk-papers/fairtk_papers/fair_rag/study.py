@@ -49,7 +49,6 @@ from fairtk_papers.fair_rag.settings import (
     CITATIONS,
     NONE,
     SUBSETS,
-    UTILITIES,
     LampTask,
     MakeGenerator,
     RagConfiguration,
@@ -434,7 +433,7 @@ class RagStudy:
         # with one sample, _values leaves EE_D undefined
         disparity = measures.EE_D(estimator="unbiased" if self.settings.n_samples > 1 else "plain")
         exposure = [disparity @ k, measures.EE_R @ k]
-        quality = [E(nDCG @ k), UTILITIES[task.number].measure]
+        quality = [E(nDCG @ k), self.settings.get_utility(task.number).measure]
         with allow_name_reuse():
             return run(
                 self.systems(task, retriever, qrels, generator),
@@ -486,7 +485,7 @@ class RagStudy:
             citations = Citations(cutoff=self.settings.cutoff)
             return {name: citations(results.rankings(name)) for name in names}
         answers = self.subsets(task, retriever, generator, qrels)
-        utility = UTILITIES[task.number].name
+        utility = self.settings.get_utility(task.number).name
         return {name: from_answers(answers.rankings(name), utility, qrels) for name in names}
 
     def uses_published_labels(self, task: LampTask) -> bool:
