@@ -288,7 +288,7 @@ def test_answers_in_any_order_once(world):
     assert len(world.payments) == 1200
     answers = world.llm.complete(questions([f"prompt {n}" for n in range(1200)]))
     assert [a.text for a in answers] == [answer_of(f"prompt {n}") for n in range(1200)]
-    assert answers[0] == Completion(answer_of("prompt 0"), 10, 5, 0.0, "stop")
+    assert answers[0] == Completion(answer_of("prompt 0"), 10, 5, 0.0, "stop", 2)
 
 
 def vllm_error(line, message):

@@ -47,7 +47,7 @@ from fairtk_papers.fair_rag.labels import (
     label_systems,
     label_task,
 )
-from fairtk_papers.fair_rag.results import NDCG, RagResults, model_folder
+from fairtk_papers.fair_rag.results import ANSWERS, NDCG, RagResults, model_folder
 from fairtk_papers.fair_rag.settings import (
     CITATIONS,
     NONE,
@@ -195,6 +195,7 @@ class RagStudy:
         values: list[pd.DataFrame] = []
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
+        statuses = [pd.DataFrame(columns=ANSWERS)]
         notes: list[str] = []
         if self.settings.n_samples == 1:
             notes.append(ONE_SAMPLE)
@@ -259,6 +260,9 @@ class RagStudy:
                         credit = credit_values(alphas, qrels, self.settings.cutoff)
                         per_query = pd.concat([per_query, credit], ignore_index=True)
                     values.append(per_query.assign(**model))
+                    status = results.answer_status.reset_index(names="alpha").assign(**model)
+                    status["alpha"] = status["alpha"].map(self.settings.systems)
+                    statuses.append(status)
                     utilities.append(per_sample.assign(**model))
                 if not utilities:
                     continue
@@ -280,6 +284,7 @@ class RagStudy:
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
+            answer_status=pd.concat([s for s in statuses if len(s)] or statuses)[ANSWERS],
             notes=notes,
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),
