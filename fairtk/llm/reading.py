@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     """What was read from the text of a model.
 
     Attributes:
-        answer: the answer without surrounding white space; empty if there is none.
+        answer: the answer without surrounding white space; empty if it is absent.
         status: one of `STATUSES`.
         problem: why the text is unreadable; otherwise empty.
     """
@@ -117,7 +117,7 @@ def after_thinking(text: str) -> tuple[str, bool]:
 
 
 def _read_text(text: str, answer: AnswerReader) -> tuple[str, str]:
-    """Return the answer in a text, and why there is none."""
+    """Return the answer in a text, and why it is absent."""
     if answer == "plain":
         return text.strip(), ""
     if callable(answer):

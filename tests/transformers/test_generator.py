@@ -242,6 +242,7 @@ class Raw:
 
 
 @pytest.mark.filterwarnings("ignore:.*unknown to the model")  # the template has capitals
+@pytest.mark.filterwarnings("ignore:.*no cutoff fits")
 def test_a_prompt_longer_than_the_model_takes_names_the_query(t5_folder):
     run = RUN.assign(text=["movie", "movie", "movie", "movie " * 300])
     with pytest.raises(UnansweredError) as error:

@@ -16,7 +16,6 @@ from fairtk.display import Table, rounded_text
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
-from fairtk.frames.answers import STATUSES
 from fairtk.io import read_parquet, write_parquet
 from fairtk.io.lines import read_json
 from fairtk.report import Section, save_sections
@@ -75,8 +74,8 @@ def _with_interval(values: pd.Series[float]) -> str:
     return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
 
 
-ANSWERS = [*MODEL, "alpha", *STATUSES]
-"""The columns of `RagResults.answer_status`."""
+ANSWERS = [*MODEL, "alpha"]
+"""The first columns of `RagResults.answer_status`."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class RagResults:
         }
         if not self.agreement.empty:
             tables["label_agreement"] = self.agreement
-        if self.answer_status[[*STATUSES[1:]]].to_numpy().any():
+        if self.answer_status.drop(columns=[*ANSWERS, "ok"], errors="ignore").to_numpy().any():
             tables["answer_status"] = self.answer_status
         if self.has_credit:
             tables["credit"] = credit_table(self.values)
@@ -256,7 +255,7 @@ class RagResults:
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
-            answer_status=pd.DataFrame(facts.get("answer_status", []), columns=ANSWERS),
+            answer_status=pd.DataFrame(facts.get("answer_status", [])),
         )
 
 

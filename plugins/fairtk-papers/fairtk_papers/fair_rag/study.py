@@ -195,7 +195,7 @@ class RagStudy:
         values: list[pd.DataFrame] = []
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
-        statuses = [pd.DataFrame(columns=ANSWERS)]
+        statuses = []
         notes: list[str] = []
         if self.settings.n_samples == 1:
             notes.append(ONE_SAMPLE)
@@ -262,7 +262,7 @@ class RagStudy:
                     values.append(per_query.assign(**model))
                     status = results.answer_status.reset_index(names="alpha").assign(**model)
                     status["alpha"] = status["alpha"].map(self.settings.systems)
-                    statuses.append(status)
+                    statuses.append(status[[*ANSWERS, *results.answer_status.columns]])
                     utilities.append(per_sample.assign(**model))
                 if not utilities:
                     continue
@@ -284,7 +284,7 @@ class RagStudy:
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
-            answer_status=pd.concat([s for s in statuses if len(s)] or statuses)[ANSWERS],
+            answer_status=pd.concat(statuses, ignore_index=True),
             notes=notes,
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),
