@@ -350,8 +350,8 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
     assert problems["unknown"] == ["F:5: of-another-study: no prompt in the batch has this id"]
     assert problems["other model"] == [f"F:6: {keys[4]}: expected 'toy', got 'toy-mini'"]
     assert problems["unusable"] == [
-        f"F:7: {keys[5]}: unusable answer: length",
-        f"F:8: {keys[6]}: unusable answer: refusal",
+        f"F:7: {keys[5]}: unusable answer: cut",
+        f"F:8: {keys[6]}: unusable answer: refused",
     ]
     assert problems["broken"][2] == f"F:13: {keys[3]}: expected an answer, got a prompt"
     assert problems["cut"] == ["F:15: the last line is incomplete"]
