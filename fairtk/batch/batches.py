@@ -38,7 +38,7 @@ from fairtk.io import file_lock
 from fairtk.llm.chat import Completion, now
 from fairtk.llm.claims import add_payments, delete_owner, tokens_of
 from fairtk.llm.ledger import Ledger
-from fairtk.llm.reading import is_usable
+from fairtk.llm.reading import is_usable, read
 from fairtk.llm.replies import one_line
 from fairtk.llm.store import Row, answer_row
 
@@ -295,7 +295,8 @@ class _Reader:
         self.taken.add(key)
         self.reading.add("taken", line.place)
         if not is_usable(line.answer, chat.text):
-            self.reading.add("unusable", line.place, f"unusable answer: {line.answer.finish}")
+            status = read(line.answer, chat.text).status
+            self.reading.add("unusable", line.place, f"unusable answer: {status}")
         row = answer_row(key, model, file["parameters"], chat, line.answer)
         return row, _price(line.answer, file, most)
 

@@ -210,8 +210,8 @@ def _fitted(
         why = "no document is drawn often enough at this rank and at rank 0; use a smaller alpha"
         if documents[rank]:
             why = (
-                f"the credit of its {documents[rank]} documents at rank 0, the unit of all "
-                f"weights, must have a sum above 0, got {total[rank]:.3g} (of {n} queries); use "
+                f"its {documents[rank]} documents have no credit at rank 0, the unit of all "
+                f"weights: it must have a sum above 0, got {total[rank]:.3g} for {n} queries; use "
                 "more rankings per query, more queries, or Shapley values (Subsets('all') or "
                 "Subsets('sampled')) instead of leave-one-out"
             )

@@ -338,24 +338,40 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         return hash((Identified, self.name))
 
 
-def identified(transformer: pt.Transformer, name: str) -> Identified:
-    """Give a transformer an identity, so that an experiment can save its results.
+@dataclass(frozen=True)
+class IdentifiedFunction:
+    """A function with an identity given by the user; see `identified`."""
 
-    Use it for functions (`pt.apply`) and transformers that fairtk cannot inspect. The name must
-    change whenever the results change, so include a version, e.g. ``"my reranker, v2"``.
+    function: Callable[..., Any] = field(repr=False, compare=False)
+    name: str
+
+    def __call__(self, *args: Any) -> Any:
+        """Return the result of the function."""
+        return self.function(*args)
+
+
+def identified(transformer: Any, name: str) -> Any:
+    """Give a transformer or a function an identity, so that an experiment can save its results.
+
+    Use it for functions (`pt.apply`, or ``answer`` of `fairtk.Generator`) and transformers that
+    fairtk cannot inspect. The name must change whenever the results change, so include a version,
+    e.g. ``"my reranker, v2"``.
 
     Raises:
-        IdentityError: the name is empty, or the object is not a transformer.
+        IdentityError: the name is empty, or the object is not a transformer or a function.
     """
-    if not isinstance(transformer, pt.Transformer):
+    is_function = isinstance(transformer, types.FunctionType | types.BuiltinFunctionType)
+    if not is_function and not isinstance(transformer, pt.Transformer):
         raise IdentityError(
-            f"identified: expected a PyTerrier transformer, got {type(transformer).__name__}"
+            "identified: expected a PyTerrier transformer or a function, got "
+            f"{type(transformer).__name__}"
         )
     if not isinstance(name, str) or not name.strip():
         raise IdentityError(
             f"identified: expected a name with a version, e.g. 'my reranker, v2', got {name!r}"
         )
-    return Identified(transformer, name)
+    wrapper = IdentifiedFunction if is_function else Identified
+    return wrapper(transformer, name)
 
 
 def describe_stage(stage: Any) -> Description:
@@ -403,7 +419,7 @@ def describe(value: Any, where: str) -> Any:
         return sorted((describe(item, where) for item in value), key=str)
     if isinstance(value, enum.Enum):
         return {"class": identity_name(type(value)), "value": value.name}
-    if isinstance(value, Identified):
+    if isinstance(value, Identified | IdentifiedFunction):
         return {"identified": value.name}
     if isinstance(value, types.FunctionType):
         return _described_function(value, where)

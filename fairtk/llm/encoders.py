@@ -139,8 +139,8 @@ class Encoder(HuggingFaceModel, ABC):
         self, texts: Sequence[str], tokens: Sequence[Sequence[int]], longest: int | None
     ) -> None:
         full = [text for text, row in zip(texts, tokens, strict=True) if len(row) == longest]
-        whole = self._tokenizer(full, truncation=False, verbose=False)["input_ids"] if full else []
-        n_cut = sum(len(row) > (longest or 0) for row in whole)
+        rows = self._tokenizer(full, truncation=False, verbose=False)["input_ids"] if full else []
+        n_cut = sum(len(row) > (longest or 0) for row in rows)
         if n_cut:
             detail = (
                 f"{n_cut} of {len(texts)} texts ({n_cut / len(texts):.0%}) have more than "

@@ -415,9 +415,10 @@ class Generator(FairTransformer):
         distinct, details = list(dict.fromkeys(qids)), {}
         for qid, rows in table.groupby("qid", sort=False):
             most = rows[["dropped", "n_cut", "size"]].max().tolist()
+            fitting = int(rows["n_whole"].min())
             details[qid] = (
-                f"{qid}: up to {most[0]} left out and {most[1]} cut of {most[2]}, cutoff="
-                f"{rows['n_whole'].min()} fits"
+                f"{qid}: up to {most[0]} left out and {most[1]} cut of {most[2]}, "
+                f"{f'cutoff={fitting}' if fitting else 'no cutoff'} fits"
             )
         count = (table["dropped"] + table["n_cut"]).groupby(table["qid"]).sum()
         number = count.reindex(distinct, fill_value=0).to_numpy()

@@ -302,7 +302,7 @@ def test_answers_in_any_order_once(world):
     assert len(world.payments) == 1200
     answers = world.llm.complete(questions([f"prompt {n}" for n in range(1200)]))
     assert [a.text for a in answers] == [answer_of(f"prompt {n}") for n in range(1200)]
-    assert answers[0] == Completion(answer_of("prompt 0"), 10, 5, 0.0, "stop")
+    assert answers[0] == Completion(answer_of("prompt 0"), 10, 5, 0.0, "stop", 2)
 
 
 def vllm_error(line, message):
@@ -364,8 +364,8 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
     assert problems["unknown"] == ["F:5: of-another-study: no prompt in the batch has this id"]
     assert problems["other model"] == [f"F:6: {keys[4]}: expected 'toy', got 'toy-mini'"]
     assert problems["unusable"] == [
-        f"F:7: {keys[5]}: unusable answer: length",
-        f"F:8: {keys[6]}: unusable answer: refusal",
+        f"F:7: {keys[5]}: unusable answer: cut",
+        f"F:8: {keys[6]}: unusable answer: refused",
     ]
     assert problems["broken"][2] == f"F:13: {keys[3]}: expected an answer, got a prompt"
     assert problems["cut"] == ["F:15: the last line is incomplete"]

@@ -72,6 +72,7 @@ def test_an_error_is_turned_around():
     assert gain.table["gain"].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.filterwarnings("ignore:all answers are equal")
 def test_without_documents_is_a_system_of_one_word():
     """A generator alone answers from questions; with groups of queries in one experiment."""
 

@@ -185,3 +185,25 @@ def test_a_status_table_has_all_statuses():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert fairtk.Experiment({"s": plain}, RUN, QRELS, ["EE_D@1"]).answer_status.empty
+
+
+def last_line(text):
+    return text.splitlines()[-1]
+
+
+def test_a_function_with_a_name_is_saved(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(lambda prompt, count: "Let me see.\nParis") as server:
+        for name, function, answer in (
+            ("last", last_line, "Paris"),
+            ("last", lambda text: text.upper(), "Paris"),  # the name is the identity
+            ("other", lambda text: text[:3], "Let"),
+        ):
+            generator = Generator(client(server), answer=fairtk.identified(function, name))
+            results = run({"s": generator}, save_dir=tmp_path)
+            assert set(results.answers("s")["qanswer"]) == {answer}
+        assert set(server.counts.values()) == {1}
+    with pytest.raises(fairtk.errors.IdentityError, match="answer"):
+        run({"s": Generator(client(server), answer=last_line)}, save_dir=tmp_path / "new")

@@ -237,6 +237,7 @@ def test_the_best_list_is_kept_when_the_divergence_rises():
     assert trace["dropped"].tolist()[-1] == "woman" and trace["added"].tolist()[-1] == "man"
 
 
+@pytest.mark.filterwarnings("ignore:.*share no word with the query")
 def test_stops():
     def note(*answers, **options):
         system = fair_qr(answering(*answers), **options)
@@ -260,6 +261,7 @@ def test_a_target_with_one_group():
     assert np.isfinite(system.trace["divergence"].iloc[0])
 
 
+@pytest.mark.filterwarnings("ignore:.*they keep their list")
 def test_failed_calls_leave_the_query_missing_and_named():
     answers = {"ships": "I'm sorry, I can't help.", "chess": "chess, woman"}
     system = fair_qr(answering(answers), max_iterations=1)

@@ -161,6 +161,7 @@ def test_prompts_with_several_fields_and_with_none():
     assert out.qanswer.tolist() == ["movie"] * 3 + ["tag"]
 
 
+@pytest.mark.filterwarnings("ignore:.*unknown to the model")  # the template has capitals
 def test_real_model_answers_like_its_backend(flan, t5_folder):
     out = flan(RUN)
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=6)
@@ -240,6 +241,8 @@ class Raw:
         return question + " " + " ".join(document["text"] for document in documents)
 
 
+@pytest.mark.filterwarnings("ignore:.*unknown to the model")  # the template has capitals
+@pytest.mark.filterwarnings("ignore:.*no cutoff fits")
 def test_a_prompt_longer_than_the_model_takes_names_the_query(t5_folder):
     run = RUN.assign(text=["movie", "movie", "movie", "movie " * 300])
     with pytest.raises(UnansweredError) as error:

@@ -74,6 +74,10 @@ def _with_interval(values: pd.Series[float]) -> str:
     return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
 
 
+ANSWERS = [*MODEL, "alpha"]
+"""The first columns of `RagResults.answer_status`."""
+
+
 @dataclass(frozen=True)
 class RagResults:
     """The results of a `RagStudy`.
@@ -95,6 +99,9 @@ class RagResults:
         licenses: the licenses of the data.
         environment: the versions of the software.
         agreement: the agreement between the labels of generators; see `label_agreement`.
+        answer_status: the number of answers with each status (`fairtk.Results.answer_status`), one
+            row per model and policy: ``task``, ``retriever``, ``generator``, ``alpha``, and a
+            column per status.
     """
 
     values: pd.DataFrame
@@ -105,6 +112,7 @@ class RagResults:
     licenses: list[str]
     environment: Mapping[str, Any] = field(default_factory=environment)
     agreement: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=AGREEMENT))
+    answer_status: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ANSWERS))
 
     @property
     def means(self) -> pd.DataFrame:
@@ -136,7 +144,8 @@ class RagResults:
 
         The tables are ``means``; ``fairness_intervals`` (Tables 1 and 6 to 12); ``trade_offs`` (3
         to 5); ``collections`` (13 to 15); ``uniform_end`` (the left end of the curves);
-        ``label_agreement`` if at least two generators have labels of their own; ``credit`` and
+        ``label_agreement`` if at least two generators have labels of their own; ``answer_status``
+        if the status of some answers is not ``ok``; ``credit`` and
         ``credit_by_place`` (by position in the prompt) if the study has credit.
         """
         cutoff = self.settings.cutoff
@@ -149,6 +158,8 @@ class RagResults:
         }
         if not self.agreement.empty:
             tables["label_agreement"] = self.agreement
+        if self.answer_status.drop(columns=[*ANSWERS, "ok"], errors="ignore").to_numpy().any():
+            tables["answer_status"] = self.answer_status
         if self.has_credit:
             tables["credit"] = credit_table(self.values)
             tables["credit_by_place"] = position_table(self.values)
@@ -201,6 +212,7 @@ class RagResults:
             "licenses": self.licenses,
             "collections": self.collections.to_dict("records"),
             "agreement": self.agreement.to_dict("records"),
+            "answer_status": self.answer_status.to_dict("records"),
             "environment": dict(self.environment),
         }
         write_json(results / FACTS, facts)
@@ -243,6 +255,7 @@ class RagResults:
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
+            answer_status=pd.DataFrame(facts.get("answer_status", [])),
         )
 
 

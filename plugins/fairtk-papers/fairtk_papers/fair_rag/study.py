@@ -44,7 +44,7 @@ from fairtk_papers.fair_rag.labels import (
     label_systems,
     label_task,
 )
-from fairtk_papers.fair_rag.results import NDCG, RagResults, model_folder
+from fairtk_papers.fair_rag.results import ANSWERS, NDCG, RagResults, model_folder
 from fairtk_papers.fair_rag.settings import (
     CITATIONS,
     NONE,
@@ -191,6 +191,7 @@ class RagStudy:
         values: list[pd.DataFrame] = []
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
+        statuses = []
         notes: list[str] = []
         if self.settings.n_samples == 1:
             notes.append(ONE_SAMPLE)
@@ -255,6 +256,9 @@ class RagStudy:
                         credit = credit_values(alphas, qrels, self.settings.cutoff)
                         per_query = pd.concat([per_query, credit], ignore_index=True)
                     values.append(per_query.assign(**model))
+                    status = results.answer_status.reset_index(names="alpha").assign(**model)
+                    status["alpha"] = status["alpha"].map(self.settings.systems)
+                    statuses.append(status[[*ANSWERS, *results.answer_status.columns]])
                     utilities.append(per_sample.assign(**model))
                 if not utilities:
                     continue
@@ -276,6 +280,7 @@ class RagStudy:
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
+            answer_status=pd.concat(statuses, ignore_index=True),
             notes=notes,
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),

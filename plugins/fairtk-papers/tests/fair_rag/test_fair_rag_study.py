@@ -138,6 +138,7 @@ def test_no_useful_document_anywhere(done, tmp_path):
         study(own.folder, min_useful=1000).run()
 
 
+@pytest.mark.filterwarnings("ignore:.*left out of prompts or cut")
 def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_path):
     """With a window of 82 tokens, 33 of 129 prompts are cut, and cut otherwise."""
     task = LampTask(demo.load().dataset)
