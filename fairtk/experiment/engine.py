@@ -612,7 +612,9 @@ class Engine:
     def _raise_first_error(self, nodes: Sequence[Node]) -> None:
         """Raise a `StageError` for the first query with a prompt that failed, if there is one."""
         for node in nodes:
-            reasons = self.prompt_sets[node.number].errors
+            reasons: dict[Prompt, str] = {}
+            for prompt_set in self.prompt_sets[node.number]:
+                reasons |= prompt_set.errors
             for prompts in self._prompts[node.number] if reasons else ():
                 spans, _ = self._input(node, prompts.qids)
                 for qid, first, size in spans:
@@ -646,7 +648,10 @@ class Engine:
             if any(prompts.texts[index] in deferred for index in of_query):
                 waiting.add(qid)
             elif of_query:
-                errors[qid] = f"{node.stage.name}: {unanswered[min(of_query)].reason}"
+                reason = unanswered[min(of_query)].reason
+                if self.fail_fast:
+                    raise StageError(f"{node.stage.name} failed for qid {qid!r}: {reason}")
+                errors[qid] = f"{node.stage.name}: {reason}"
         if table is not None:  # otherwise no query has a ranking
             for name, cells in answer_columns(generator, prompts.texts, readings).items():
                 table = with_cells(table, name, cells, prompts.rows)

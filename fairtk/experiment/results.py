@@ -251,7 +251,7 @@ class Results:
         """
         counts = {}
         for name in self.systems:
-            frame = self.rows(name, [QID, SAMPLE, ANSWER_STATUS])
+            frame = self._rows(name, [QID, SAMPLE, ANSWER_STATUS])
             if ANSWER_STATUS in frame.columns:
                 _, status = statuses_of(Run(frame, f"system {name!r}"))
                 counts[name] = np.bincount(status, minlength=len(STATUSES))
