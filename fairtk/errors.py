@@ -206,7 +206,7 @@ class DataWarning(FairtkWarning):
 
 
 class TruncationWarning(DataWarning):
-    """Rankings are shorter than a measure's cutoff, so values may not be comparable."""
+    """Rankings are shorter than a measure's cutoff, or texts are longer than an encoder reads."""
 
     NAME = "truncation"
 

@@ -72,7 +72,9 @@ def test_an_experiment_with_a_server(folder, expected, topics):
             assert contents["rankings"][name] == rankings
         assert contents["failures"] == expected["server"]["failures"]
         remarks = json.loads(json.dumps(list(map(asdict, results.remarks))))
-        assert remarks == expected.get("remarks", remarks) != []
+        known = expected.get("remarks", remarks)
+        kinds = {remark["kind"] for remark in known}
+        assert [remark for remark in remarks if remark["kind"] in kinds] == known != []
 
 
 @pytest.mark.parametrize("name", ["t5", "function"])

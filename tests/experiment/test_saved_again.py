@@ -54,7 +54,7 @@ def test_a_save_that_fails_leaves_the_older_one(tmp_path):
     before = files(tmp_path)
     odd = results_of(2.0)
     note = pd.Series([1, "a", b"c", {}], dtype=object)
-    odd = replace(odd, labels=odd.qrels.assign(note=note))
+    odd = replace(odd, _labels=odd.qrels.assign(note=note))
     with pytest.raises(InputError):
         odd.save(tmp_path)
     assert files(tmp_path) == before

@@ -22,7 +22,7 @@ def limited(model, most):
         if len(rows) * (max(map(len, rows)) + model.max_new_tokens) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         parts.append([tuple(row) for row in rows])
-        return ["x"] * len(rows)
+        return [("x", "stop")] * len(rows)
 
     vars(model)["_generate"] = generate
     return parts

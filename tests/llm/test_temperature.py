@@ -32,6 +32,7 @@ def temperatures(server):
     return [body["temperature"] for _, body, _ in server.requests]
 
 
+@pytest.mark.filterwarnings("ignore:.*one answer stands:fairtk.errors.DataWarning")
 def test_a_generator_answers_at_temperature_0(server):
     run = Retriever().transform(TOPICS)
     Generator(model(server)).transform(run)
@@ -69,6 +70,7 @@ def test_other_settings_are_other_prompts(tmp_path, server):
 
 
 @pytest.mark.filterwarnings("ignore:system 'a' differs")
+@pytest.mark.filterwarnings("ignore:.*one answer stands:fairtk.errors.DataWarning")
 @pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_an_experiment_stops_before_it_pays(tmp_path, server, executor):
     def systems(**settings):

@@ -82,10 +82,11 @@ def test_a_column_says_which_documents_a_prompt_has(window, n_documents):
     assert remark.count == 20 and remark.qids == ("q1",)
     assert f"{20 - n_documents} left out and {n_documents} cut of 20" in remark.detail
     # 15 + 22 m <= window
-    assert f"cutoff={(window - 15) // 22} fits" in remark.detail
+    fitting = (window - 15) // 22
+    assert (f"cutoff={fitting} fits" if fitting else "no cutoff fits") in remark.detail
     fits = FunctionModel(answer, tokenizer=Words(), max_prompt_tokens=window)
-    if (window - 15) // 22:
-        rows, remarks = remarks_of(Generator(fits, cutoff=(window - 15) // 22), ranking(25))
+    if fitting:
+        rows, remarks = remarks_of(Generator(fits, cutoff=fitting), ranking(25))
         assert not remarks
 
 

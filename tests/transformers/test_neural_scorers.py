@@ -25,6 +25,8 @@ from fairtk.testing import ScorerContract, toy_run
 
 torch = pytest.importorskip("torch")
 SCORERS = [ContrieverScorer, SpladeScorer]
+# texts are longer than tiny models read
+pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 
 
 @pytest.fixture(autouse=True)
