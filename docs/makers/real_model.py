@@ -55,7 +55,7 @@ def recorded_model():
     """Return SmolLM2 behind the ledger of the page, or behind a new one if the maker runs."""
     target = os.environ.get(TARGET)
     if target:
-        model = HuggingFaceCausal("smollm2", device="cpu", max_new_tokens=16)
+        model = HuggingFaceCausal("smollm2", device="cpu", max_new_tokens=24)
         return Ledger(Path(target) / "answers.sqlite").wrap(model)
     # opening a ledger writes next to its file
     ledger = Path(tempfile.mkdtemp()) / "answers.sqlite"
