@@ -19,8 +19,6 @@ from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
-import pandas as pd
-
 import fairtk
 from fairtk.llm import ChatModel, HuggingFaceCausal, Ledger
 
@@ -56,10 +54,10 @@ def recorded_model():
     target = os.environ.get(TARGET)
     if target:
         model = HuggingFaceCausal("smollm2", device="cpu", max_new_tokens=24)
-        return Ledger(Path(target) / "answers.sqlite").wrap(model)
+        return Ledger(Path(target) / "answers.ledger").wrap(model)
     # opening a ledger writes next to its file
-    ledger = Path(tempfile.mkdtemp()) / "answers.sqlite"
-    ledger.write_bytes((FILES / "answers.sqlite").read_bytes())
+    ledger = Path(tempfile.mkdtemp()) / "answers.ledger"
+    ledger.write_bytes((FILES / "answers.ledger").read_bytes())
     return Ledger(ledger, offline=True).wrap(Recorded(ledger))
 
 
@@ -114,7 +112,7 @@ def main():
     torch.set_num_threads(1)
     target = Path(sys.argv[1] if len(sys.argv) > 1 else FILES).resolve()
     target.mkdir(parents=True, exist_ok=True)
-    (target / "answers.sqlite").unlink(missing_ok=True)
+    (target / "answers.ledger").unlink(missing_ok=True)
     os.environ[TARGET] = str(target)
     os.environ["MPLBACKEND"] = "agg"
     os.chdir(PAGE.parent)
@@ -123,8 +121,8 @@ def main():
     for cell in cells:
         code = re.sub(r"^:tags:.*\n", "", cell, flags=re.M)
         exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page's own code
-    n = write_sorted(target / "answers.sqlite")
-    print(f"{n} answers, {(target / 'answers.sqlite').stat().st_size / 1000:.0f} kB")
+    n = write_sorted(target / "answers.ledger")
+    print(f"{n} answers, {(target / 'answers.ledger').stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

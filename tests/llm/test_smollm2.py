@@ -1,7 +1,8 @@
-"""A real model in each stage: SmolLM2-135M-Instruct and all-MiniLM-L6-v2, from installed packages."""
+"""Real models from installed packages in each stage: SmolLM2-135M-Instruct, all-MiniLM-L6-v2."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -94,7 +95,7 @@ def test_two_processes_convert_it_once(tmp_path):
         "model = HuggingFaceCausal('smollm2')\n"
         "print(len(model.tokenizer.tokenize('In 1987')), model.tokenizer.model_max_length)\n"
     )
-    environment = {**__import__("os").environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     both = [
         subprocess.Popen(
             [sys.executable, "-c", code],
@@ -218,6 +219,6 @@ def test_the_page_replays_answers_of_this_model(smollm2):
         from real_model import FILES, Recorded
     finally:
         sys.path.remove(str(makers))
-    recorded = Recorded(FILES / "answers.sqlite")
+    recorded = Recorded(FILES / "answers.ledger")
     assert recorded.name == smollm2.name
     assert recorded.parameters() == smollm2.parameters()
