@@ -72,6 +72,35 @@ NO_TARGET = "no target"
 IGNORED_WORDS = "ignored words"
 UNCITED = "no document cited"
 INVALID_CITATIONS = "invalid citations"
+CUT_ANSWERS = "cut answers"
+EMPTY_ANSWERS = "empty answers"
+REFUSED_ANSWERS = "refused answers"
+FILTERED_ANSWERS = "filtered answers"
+ONLY_THOUGHTS = "thoughts without an answer"
+UNREADABLE_ANSWERS = "unreadable answers"
+CUT_PROMPTS = "cut prompts"
+UNKNOWN_ENDS = "answers with an unknown end"
+EQUAL_ANSWERS = "equal answers"
+ONE_ANSWER = "one answer per prompt"
+NO_UTILITY = "no utility"
+KEPT_FAILURES = "kept without a refinement"
+OFF_TOPIC = "off topic"
+EMPTY_DOCUMENTS = "empty documents"
+DROPPED_DOCUMENTS = "documents without space"
+UNKNOWN_TOKENS = "unknown tokens"
+CUT_TEXTS = "cut texts"
+
+BY_STATUS = {
+    "cut": CUT_ANSWERS,
+    "empty": EMPTY_ANSWERS,
+    "refused": REFUSED_ANSWERS,
+    "filtered": FILTERED_ANSWERS,
+    "thought only": ONLY_THOUGHTS,
+    "unreadable": UNREADABLE_ANSWERS,
+    "prompt cut": CUT_PROMPTS,
+    "unknown": UNKNOWN_ENDS,
+}
+"""The kinds of remarks on answers by their status, a value of the column ``answer_status``."""
 
 KINDS: dict[str, RemarkKind] = {
     UNDEFINED: RemarkKind(
@@ -189,6 +218,34 @@ KINDS: dict[str, RemarkKind] = {
     NOT_REFINED: RemarkKind(
         DataWarning, "{stage}: {queries} could not be refined and have no result ({detail})"
     ),
+    KEPT_FAILURES: RemarkKind(
+        DataWarning, "{stage}: the refinement of {queries} failed; they keep their list ({detail})"
+    ),
+    OFF_TOPIC: RemarkKind(
+        DataWarning,
+        "{stage}: refinements of {queries} share no word with the query, or repeat an example of "
+        "the prompt ({detail}); use another model or prompt",
+    ),
+    EMPTY_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: prompts have documents without text ({count}, for {queries}: {detail}), which "
+        "have exposure, but cannot be read",
+    ),
+    DROPPED_DOCUMENTS: RemarkKind(
+        DataWarning,
+        "{stage}: documents are left out of prompts or cut, because the model's window is full "
+        "({count}, for {queries}; {detail}); use a smaller cutoff or a longer window. The column "
+        "in_prompt says which documents the prompts have",
+    ),
+    UNKNOWN_TOKENS: RemarkKind(
+        DataWarning,
+        "{stage}: more than 5% of the tokens of prompts are unknown to the model for {queries} "
+        "({detail}); use a model for the language of the documents",
+    ),
+    CUT_TEXTS: RemarkKind(
+        TruncationWarning,
+        "texts are longer than the encoder reads, so only their beginnings count: {detail}",
+    ),
     NO_GROUPED_DOCUMENT: RemarkKind(
         DataWarning,
         "{stage}: no document of the top {detail} has a group for {queries}, which keep their "
@@ -214,6 +271,49 @@ KINDS: dict[str, RemarkKind] = {
         "{stage}: answers cite numbers beyond the prompt, which are ignored ({count}, for "
         "{queries})",
     ),
+    CUT_ANSWERS: RemarkKind(
+        DataWarning,
+        "answers were cut at the maximum number of tokens ({count}, for {queries}); raise "
+        "max_new_tokens (max_tokens of a server)",
+    ),
+    EMPTY_ANSWERS: RemarkKind(DataWarning, "answers are empty ({count}, for {queries})"),
+    REFUSED_ANSWERS: RemarkKind(
+        DataWarning, "the model refused to answer ({count} times, for {queries})"
+    ),
+    FILTERED_ANSWERS: RemarkKind(
+        DataWarning, "the server filtered answers ({count}, for {queries})"
+    ),
+    ONLY_THOUGHTS: RemarkKind(
+        DataWarning,
+        "the model thought without an answer ({count} times, for {queries}); raise "
+        "max_new_tokens (max_tokens of a server), or reduce its reasoning",
+    ),
+    UNREADABLE_ANSWERS: RemarkKind(
+        DataWarning,
+        "no answer can be read in the text of the model ({count} times, for {queries}); check the "
+        "text and `answer` of the generator",
+    ),
+    CUT_PROMPTS: RemarkKind(
+        DataWarning,
+        "the server has read less than half of the prompts ({count}, for {queries}), so these "
+        "queries have no utility and no credit; raise its context window, then use "
+        "Ledger(retry_unusable=True)",
+    ),
+    UNKNOWN_ENDS: RemarkKind(
+        DataWarning,
+        "answers of an earlier version of fairtk may be cut ({count}, for {queries}), because it "
+        "did not record their ends",
+    ),
+    ONE_ANSWER: RemarkKind(
+        DataWarning,
+        "{stage}: the model samples, but one answer stands for all equal prompts of {queries}, so "
+        "intervals contain no variance of the model; use answers=5, or temperature 0",
+    ),
+    NO_UTILITY: RemarkKind(
+        DataWarning,
+        "{measure} is 0 for all answers of all systems, for {queries}; {detail}",
+    ),
+    EQUAL_ANSWERS: RemarkKind(DataWarning, "all answers are equal, {detail}, for {queries}"),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),
     STUDY_WARNING: RemarkKind(None, "{detail}"),

@@ -43,6 +43,10 @@ def answer_text(text: str) -> str:
     return stripped if stripped.strip(". ") else EMPTY
 
 
+_SENTENCES = "for models that answer in sentences, use utility='contains'"
+_CASE = "case counts, so for models without upper case, use utility='f1'"
+
+
 class Utility(EqualByContent, ABC):
     """How good one answer is, given one or more gold answers.
 
@@ -55,12 +59,14 @@ class Utility(EqualByContent, ABC):
         higher_is_better: the direction of the value.
         bounds: smallest and largest value; an end that has no bound is infinite.
         SETTINGS: names of the attributes that are options, in the order in which they print.
+        if_zero: what to do if all answers have the value 0.
     """
 
     name: str
     higher_is_better: bool = True
     bounds: tuple[float, float] = (0.0, 1.0)
     SETTINGS: ClassVar[tuple[str, ...]] = ()
+    if_zero: ClassVar[str] = "compare the answers with the gold answers"
 
     @abstractmethod
     def score(self, prediction: str, gold: str) -> float:
@@ -149,6 +155,7 @@ class Accuracy(Utility):
     identity_name = "fairtk.Accuracy"
     output_version = 1
     name = "accuracy"
+    if_zero = _SENTENCES
     SETTINGS = ("labels",)
 
     def __init__(self, labels: Iterable[str] | None = None) -> None:
@@ -235,6 +242,7 @@ class Rouge1(Utility):
     identity_name = "fairtk.Rouge1"
     output_version = 1
     name = "rouge1"
+    if_zero = _CASE
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F-value."""
@@ -254,6 +262,7 @@ class RougeL(Utility):
     identity_name = "fairtk.RougeL"
     output_version = 1
     name = "rougeL"
+    if_zero = _CASE
 
     def score(self, prediction: str, gold: str) -> float:
         """Return the F-value."""
@@ -331,6 +340,7 @@ class RougeScore(Utility):
     """
 
     SETTINGS = ("use_stemmer", "tokenizer")
+    if_zero = "use tokenizer='unicode' for texts in other letters than a to z"
 
     def __init__(self, variant: str, use_stemmer: bool = False, tokenizer: str = "ascii") -> None:
         from rouge_score.rouge_scorer import RougeScorer
@@ -480,6 +490,7 @@ class ExactMatch(WordUtility):
     identity_name = "fairtk.ExactMatch"
     output_version = 2
     name = "em"
+    if_zero = _SENTENCES
 
     def score(self, prediction: str, gold: str) -> float:
         """Return 1.0 or 0.0."""

@@ -22,7 +22,14 @@ def completion(body, text, finish="stop"):
                 "finish_reason": finish,
             }
         ],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        "usage": {
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "total_tokens": 15,
+            "prompt_tokens_details": {
+                "cached_tokens": len(" ".join(m["content"] for m in body["messages"]).split())
+            },
+        },
     }
 
 

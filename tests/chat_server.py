@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         reply = error(404, "no such path") if models is None else models
         if isinstance(reply, list):
             reply = {"body": json.dumps({"data": [{"id": name} for name in reply]}).encode()}
-        self.reply(reply, "")
+        self.reply(reply)
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers["Content-Length"]))
@@ -64,6 +64,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = json.loads(raw)
         prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
+        sent = body.get("prompt") or " ".join(m["content"] for m in body["messages"])
         server = self.server
         with server.lock:
             server.requests.append((prompt, body, self.headers))
@@ -80,9 +81,9 @@ class Handler(BaseHTTPRequestHandler):
             # before the reply: the client may send its next call as soon as it has that
             with server.lock:
                 server.running -= 1
-        self.reply(reply, prompt)
+        self.reply(reply, len(sent.split()))
 
-    def reply(self, reply, prompt):
+    def reply(self, reply, n_words=0):
         if reply.get("drop"):
             self.close_connection = True
             return
@@ -97,7 +98,12 @@ class Handler(BaseHTTPRequestHandler):
             "choices": [
                 {"index": 0, "message": message, "finish_reason": reply.get("finish", "stop")}
             ],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+            "usage": {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "total_tokens": 15,
+                "prompt_tokens_details": {"cached_tokens": n_words},
+            },
         }
         if self.path.endswith("/v1/completions"):
             answer["choices"] = [{"index": 0, "text": reply.get("text"), "finish_reason": "stop"}]

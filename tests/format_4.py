@@ -130,10 +130,14 @@ def run(systems, topics, folder):
 
 def contents(results):
     """Return rankings with answers, failures and notes as JSON values."""
+    later = ["answer_status", "in_prompt"]  # columns that format 4 did not have
+    frames = {
+        name: results.rankings(name).drop(columns=later, errors="ignore")
+        for name in results.systems
+    }
     return {
         "rankings": {
-            name: json.loads(results.rankings(name).to_json(orient="records"))
-            for name in results.systems
+            name: json.loads(frame.to_json(orient="records")) for name, frame in frames.items()
         },
         "failures": results.failures[["system", "qid"]].to_numpy().tolist(),
         "notes": {

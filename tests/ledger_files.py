@@ -23,6 +23,6 @@ def lapse(path):
 def claimed_elsewhere(path, *keys):
     """Claim prompts on behalf of a process of another computer."""
     Ledger(path).close()
-    change(path, "INSERT INTO owners VALUES ('other', 'process 1 on elsewhere', 1e12, 0, 0)")
+    change(path, "INSERT INTO owners VALUES ('other', 'process 1 on elsewhere', 1e12, 0, 0, 0)")
     for key in keys:
-        change(path, "INSERT INTO claims VALUES (?, 'other', 0)", (key,))
+        change(path, "INSERT INTO claims VALUES (?, 'other', 0, 0)", (key,))

@@ -70,17 +70,47 @@ class Words:
         return "words"
 
 
+class English(Words):
+    """A backend to which the word "odd" is unknown."""
+
+    def unknown_share(self, text):
+        return text.split().count("odd") / len(text.split())
+
+    def digest(self):
+        return "english"
+
+
 class Long(FairTransformer):
     """Q -> Q: odd queries are longer."""
 
-    SETTINGS = ("size",)
+    SETTINGS = ("size", "word")
 
-    def __init__(self, size):
+    def __init__(self, size, word="word"):
         self.size = size
+        self.word = word
 
     def transform(self, inp):
-        texts = [" word" * self.size if qid in ODD else "" for qid in inp["qid"]]
+        texts = [f" {self.word}" * self.size if qid in ODD else "" for qid in inp["qid"]]
         return inp.assign(query=inp["query"] + texts)
+
+
+class Blank(FairTransformer):
+    """R -> R: the first document of odd queries has no text."""
+
+    SETTINGS = ()
+
+    def transform(self, inp):
+        is_blank = (inp["rank"] == inp["rank"].min()) & inp["qid"].isin(ODD)
+        return inp.assign(text=np.where(is_blank, " ", "text"))
+
+
+class Wordy(FairTransformer):
+    """R -> R: each document has 20 words."""
+
+    SETTINGS = ()
+
+    def transform(self, inp):
+        return inp.assign(text="word " * 20)
 
 
 class Searcher(Retriever):
@@ -100,7 +130,12 @@ def add_the(prompts):
     return ["the more" if any(f"of {qid}" in p for qid in EVEN) else "more" for p in prompts]
 
 
-def fair_qr(answer=add_the, grouped=QIDS, targeted=QIDS):
+def strange(prompts):
+    """Return the words of the query, but others for odd queries."""
+    return ["sitar" if any(f"of {q}" in p for q in ODD) else "words more" for p in prompts]
+
+
+def fair_qr(answer=add_the, grouped=QIDS, targeted=QIDS, **options):
     """Return FAIR-QR; only some queries have documents with groups, or a target."""
     frame = pd.DataFrame(
         [(f"{qid}-d{i}", "fm"[i % 2]) for qid in grouped for i in range(8)],
@@ -112,7 +147,8 @@ def fair_qr(answer=add_the, grouped=QIDS, targeted=QIDS):
         columns=["qid", "group", "weight"],
     )
     target = Target.from_frame(weights, groups)
-    return FairQR(Searcher(), groups, target, FunctionModel(answer), depth=4, max_iterations=1)
+    options = {"depth": 4, "max_iterations": 1, **options}
+    return FairQR(Searcher(), groups, target, FunctionModel(answer), **options)
 
 
 def candidates(folder):
@@ -165,6 +201,17 @@ PIPELINES = {
         lambda _: Long(52) >> Retriever() >> Generator(Words(), prompt="lamp-7", cutoff=1),
         ODD,
     ),
+    kinds.EMPTY_DOCUMENTS: (lambda _: Retriever() >> Blank() >> Generator(Words(), cutoff=2), ODD),
+    kinds.DROPPED_DOCUMENTS: (
+        lambda _: Long(20) >> Retriever() >> Wordy() >> Generator(Words(), cutoff=4),
+        QIDS,
+    ),
+    kinds.UNKNOWN_TOKENS: (
+        lambda _: Long(4, "odd") >> Retriever() >> Generator(English(), prompt="lamp-7", cutoff=1),
+        ODD,
+    ),
+    kinds.KEPT_FAILURES: (lambda _: named(fair_qr(refine, failed="keep"), "kept"), ODD),
+    kinds.OFF_TOPIC: (lambda _: named(fair_qr(strange), "strange"), ODD),
     kinds.NOT_REFINED: (
         lambda _: named(QueryRefiner(FunctionModel(refine), group="g"), "refiner") >> Retriever(),
         ODD,

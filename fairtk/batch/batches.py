@@ -36,7 +36,7 @@ from fairtk.batch.lines import (
 from fairtk.errors import ParameterError
 from fairtk.io import file_lock
 from fairtk.llm.chat import Completion, now
-from fairtk.llm.claims import add_payments, delete_owner
+from fairtk.llm.claims import add_payments, delete_owner, tokens_of
 from fairtk.llm.ledger import Ledger
 from fairtk.llm.reading import is_usable
 from fairtk.llm.replies import one_line
@@ -254,7 +254,7 @@ class _Reader:
             payments = [pair for line in known if (pair := self._take_line(database, line))]
             rows, prices = [row for row, _ in payments], [price for _, price in payments]
             self.ledger.store.insert(database, rows, since=now())  # replaces unusable answers
-            add_payments(database, rows, prices)
+            add_payments(database, rows, prices, list(map(tokens_of, rows)))
             database.execute("DELETE FROM owners WHERE expires IS NULL AND claims = 0")
             return payments
 
@@ -280,7 +280,7 @@ class _Reader:
                 return None
         if line.answer is None:
             self.reading.add("error", line.place, line.reason)
-            _end_claim(database, key, owner, most)
+            _end_claim(database, key, owner)
             return None
         if not is_same_model(line.model, model, self.models):
             reason = f"expected {model!r}, got {line.model!r}"
@@ -291,7 +291,7 @@ class _Reader:
             reason = f"its line in {file['name']} was changed after it was written"
             self.reading.add("edited", line.place, reason)
             return None
-        _end_claim(database, key, owner, most)
+        _end_claim(database, key, owner)
         self.taken.add(key)
         self.reading.add("taken", line.place)
         if not is_usable(line.answer, chat.text):
@@ -300,12 +300,14 @@ class _Reader:
         return row, _price(line.answer, file, most)
 
 
-def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float) -> None:
-    database.execute(
-        "UPDATE owners SET claims = claims - 1, price = price - ? "
-        "WHERE owner = (SELECT owner FROM claims WHERE key = ? AND owner = ?)",
-        (price, key, owner),
-    )
+def _end_claim(database: sqlite3.Connection, key: str, owner: str) -> None:
+    query = "SELECT price, tokens FROM claims WHERE key = ? AND owner = ?"
+    for price, tokens in database.execute(query, (key, owner)).fetchall():
+        database.execute(
+            "UPDATE owners SET claims = claims - 1, price = price - ?, tokens = tokens - ? "
+            "WHERE owner = ?",
+            (price, tokens, owner),
+        )
     database.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
 
 

@@ -135,7 +135,8 @@ class PromptWriter:
         """Claim calls, and write the prompts of the claimed calls."""
         ledger, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
         assert isinstance(model, OpenAICompatible)  # only its requests are `writable`
-        most = {key: self.rate * limits.most(model, chat) for key, chat in calls.items()}
+        whole = {key: limits.budget.most(model, chat) for key, chat in calls.items()}
+        most = {key: one._replace(price=self.rate * one.price) for key, one in whole.items()}
         budget = limits.budget if limits.budget.limited else None
         claims = ledger.claims.claim(most, limits.since, budget)
         digest, tokens, written = model.digest(), most_completion_tokens(model), self.written
@@ -192,8 +193,8 @@ class PromptWriter:
         def hand_over(database: sqlite3.Connection) -> None:
             database.execute("UPDATE claims SET owner = ? WHERE owner = ?", (owner, process))
             database.execute(
-                "INSERT INTO owners SELECT ?, ?, NULL, count(*), total(price) FROM claims "
-                "WHERE owner = ?",
+                "INSERT INTO owners SELECT ?, ?, NULL, count(*), total(price), total(tokens) "
+                "FROM claims WHERE owner = ?",
                 (owner, str(self.folder), owner),
             )
 

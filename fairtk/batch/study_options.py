@@ -36,7 +36,15 @@ def say_beginning(folder: Path, text: str) -> None:
 
 
 SERVER = ("base_url", "api_key_env")
-LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable", "retry_failed")
+LEDGER = (
+    "max_calls",
+    "max_cost",
+    "max_tokens",
+    "prices",
+    "offline",
+    "retry_unusable",
+    "retry_failed",
+)
 
 paying_options = all_of(
     click.option(
@@ -62,6 +70,11 @@ paying_options = all_of(
         "--max-calls", type=int, help="The largest number of calls to pay for in this run."
     ),
     click.option("--max-cost", type=float, help="The highest price of this run; needs --prices."),
+    click.option(
+        "--max-tokens",
+        type=int,
+        help="The largest number of tokens of prompts and answers to pay for in this run.",
+    ),
     click.option(
         "--prices",
         metavar="FILE",

@@ -24,6 +24,7 @@ from fairtk.frames import (
     FloatArray,
     Run,
 )
+from fairtk.frames.answers import flattened
 from fairtk.frames.columns import refuse_subsets
 from fairtk.remarks import INVALID_CITATIONS, UNCITED
 from fairtk.stage_context import remark
@@ -112,6 +113,12 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     return (credit if credit.any() else np.full(n, np.nan)), n_invalid
 
 
+def _mean(parts: list[FloatArray]) -> FloatArray:
+    """Return the mean credit over the answers with citations; NaN without any."""
+    cited = [part for part in parts if not np.isnan(part).any()]
+    return np.mean(cited, axis=0) if cited else parts[0]
+
+
 class Citations(FairTransformer):
     """Answers -> C: the credit of each document from the citations in the answer.
 
@@ -124,7 +131,8 @@ class Citations(FairTransformer):
     ==========  =====================================================================
     input       answers: ``qid``, ``docno``, ``score``, ``qanswer``; ``sample`` if sampled
     output      C: ``qid``, ``sample``, ``docno``, ``rank``, ``credit``, a row for each document
-                of a prompt, by query, sample and rank; NaN if the answer has no citations
+                of a prompt, by query, sample and rank; NaN if the answer has no citations. With
+                several answers, the mean over those with citations
     ==========  =====================================================================
 
     Args:
@@ -164,9 +172,10 @@ class Citations(FairTransformer):
         pair, which = np.unique(np.stack([code[start], n]), axis=1, return_inverse=True)
         credit, n_invalid = [], []
         for answer, size in pair.T.tolist():
-            shares, count = citation_credit(str(texts[answer]), size, self.weight)
-            credit.append(shares)
-            n_invalid.append(count)
+            _, several = flattened([texts[answer]])
+            parts = [citation_credit(str(text), size, self.weight) for text in several]
+            credit.append(_mean([shares for shares, _ in parts]))
+            n_invalid.append(sum(count for _, count in parts))
         without = np.array([np.isnan(c).any() for c in credit], dtype=bool)[which]
         self._remark(UNCITED, run, without)
         invalid = np.array(n_invalid, dtype=np.int64)[which] > 0

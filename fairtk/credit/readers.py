@@ -30,6 +30,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
+from fairtk.frames.answers import hashable
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
 from fairtk.measures.expectation import values_of_samples
@@ -208,7 +209,12 @@ def _fitted(
         rank = int(empty[0])
         why = "no document is drawn often enough at this rank and at rank 0; use a smaller alpha"
         if documents[rank]:
-            why = "its documents have no credit at rank 0, the unit of all weights"
+            why = (
+                f"the credit of its {documents[rank]} documents at rank 0, the unit of all "
+                f"weights, must have a sum above 0, got {total[rank]:.3g} (of {n} queries); use "
+                "more rankings per query, more queries, or Shapley values (Subsets('all') or "
+                "Subsets('sampled')) instead of leave-one-out"
+            )
         raise InputError(f"{where}: missing weight of rank {rank}: {why}")
     weight = here.sum(axis=0) / total
     rest = (here - weight * top) / total
@@ -477,7 +483,8 @@ def _share(
 
 
 def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
-    code = pd.factorize(frame[QANSWER].to_numpy()[run.order])[0][run.ranking_start[:-1]]
+    answers = frame[QANSWER].to_numpy()[run.order][run.ranking_start[:-1]]
+    code = pd.factorize(hashable(answers))[0]
     n = np.bincount(run.ranking_query, minlength=len(run.qids)).astype(np.float64)
     pairs = pd.DataFrame({"query": run.ranking_query, "code": code}).value_counts().reset_index()
     same = pairs["count"] * (pairs["count"] - 1.0)

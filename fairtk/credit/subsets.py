@@ -16,7 +16,9 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import ColumnError, InputError, ParameterError, such
+from fairtk.exposure.expected import average
 from fairtk.frames import (
+    ANSWER_STATUS,
     CREDIT,
     DOCNO,
     GOLD_ANSWER,
@@ -33,6 +35,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.answers import PROMPT_CUT, check_lists, flattened, has_lists, hashable
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
@@ -182,7 +185,8 @@ def from_answers(
 
     Args:
         answers: a generator's answers to a frame of `Subsets`: ``qid``, ``docno``, ``score``,
-            ``sample``, ``source_sample``, ``subset``, ``qanswer``.
+            ``sample``, ``source_sample``, ``subset``, ``qanswer``. The utility of several answers
+            is their mean.
         utility: a name, as in ``EU(utility=...)``, or a `Utility`.
         gold: ``qid`` and ``gold_answer`` (qrels or a dataset's answers), or gold answers by qid.
         method: ``"shapley"``, from all or sampled subsets, or ``"one-out"``; `None` for Shapley
@@ -190,7 +194,9 @@ def from_answers(
 
     Returns:
         The frame C with the columns ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``,
-        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets.
+        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets. If
+        the answers have the column ``answer_status``, it has that of the answer to the ranking, or
+        ``"prompt cut"`` if the server has cut a prompt of the ranking, whose credit is then NaN.
 
     Raises:
         ColumnError: a column is missing.
@@ -213,10 +219,15 @@ def from_answers(
     query = run.ranking_query
     source, mask = (numbers[c][run.order][start] for c in (SOURCE_SAMPLE, SUBSET))
     utility = get(utility) if isinstance(utility, str) else utility
-    value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
+    check_lists(answers[QANSWER].to_numpy(), run.refuse)
+    cell, texts = flattened(first[QANSWER].tolist())
+    of_answer = _utilities(run, query[cell], texts, utility, _gold(gold), where)
+    value = average(cell, of_answer, len(query))
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
+    statuses = first[ANSWER_STATUS].to_numpy(object) if ANSWER_STATUS in first else None
+    status_of_row = np.full(len(run), None, dtype=object)
     for rankings in sources.values():  # in the order of their samples
         masks = mask[rankings]
         longest = rankings[int(masks.argmax())]
@@ -230,6 +241,10 @@ def from_answers(
                 f"qid {str(run.qids[query[longest]])!r}, sample {source[longest]}"
             )
         sampled = sampled or error is not None
+        if statuses is not None:
+            is_cut = (statuses[rankings] == PROMPT_CUT).any()
+            status_of_row[begin : begin + k] = PROMPT_CUT if is_cut else statuses[longest]
+            credit = np.full(k, np.nan) if is_cut else credit
         parts.append(
             (np.arange(begin, begin + k), credit, np.full(k, np.nan) if error is None else error)
         )
@@ -247,6 +262,8 @@ def from_answers(
     )
     if sampled:
         result[ERROR] = error[by_row]
+    if statuses is not None:
+        result[ANSWER_STATUS] = pd.Series(status_of_row[row[by_row]], result.index, dtype="str")
     return result
 
 
@@ -256,7 +273,8 @@ def one_per_ranking(run: Run, column: str) -> tuple[IntArray, Any]:
     Raises:
         InputError: a ranking has no value, or two.
     """
-    code, values = pd.factorize(run.frame[column].to_numpy()[run.order])
+    cells = run.frame[column].to_numpy()[run.order]
+    code, values = pd.factorize(hashable(cells) if has_lists(cells) else cells)
     wrong = np.flatnonzero((code != code[run.ranking_start[:-1]][run.ranking]) | (code < 0))
     if len(wrong):
         count = "none" if code[wrong[0]] < 0 else "two"
@@ -299,16 +317,21 @@ def _credit_of(
 
 
 def _utilities(
-    run: Run, texts: list[Any], utility: Utility, gold: Mapping[str, Any], where: str
+    run: Run,
+    query_of_text: IntArray,
+    texts: list[Any],
+    utility: Utility,
+    gold: Mapping[str, Any],
+    where: str,
 ) -> FloatArray:
-    """Return the utility of each ranking's answer, with the sign of errors inverted."""
+    """Return the utility of each answer, with the sign of errors inverted."""
     qids = [str(qid) for qid in run.qids]
     missing = [qid for qid in qids if qid not in gold]
     if missing:
         raise InputError(
             f"{where}: missing gold answer of qid {missing[0]!r} ({such(len(missing), 'query')})"
         )
-    pairs = list(zip(run.ranking_query.tolist(), texts, strict=True))
+    pairs = list(zip(query_of_text.tolist(), texts, strict=True))
     distinct = list(dict.fromkeys(pairs))
     golds = [gold[qids[query]] for query, _ in distinct]
     try:

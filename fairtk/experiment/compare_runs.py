@@ -231,6 +231,8 @@ class Comparison(Results):
         n_samples: Sequence[int] = (1, 10, 100, 1000),
         baseline: str | None = None,
         power: float = 0.8,
+        *,
+        n_answers: Sequence[int] | None = None,
         **options: float,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test to detect a difference.
@@ -240,15 +242,20 @@ class Comparison(Results):
             n_samples: numbers of samples per query.
             baseline: the name of another baseline.
             power: the required power, in (0, 1).
+            n_answers: numbers of answers per prompt, for EU of several answers; `None` for the
+                actual number.
             options: the ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
-            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (standard deviation of the
-            true differences over queries), ``deviation`` (that of differences with `n_samples`),
-            ``queries`` (NaN for measures that `fairtk.precision` does not support, and for EE_D and
-            EE_L with one sample).
+            ``run``, ``measure``, ``n_samples``, ``n_answers`` if given, ``deviation_queries``
+            (standard deviation of the true differences over queries), ``deviation`` (that of
+            differences with these numbers),
+            ``queries`` (NaN for measures that `fairtk.precision` does not support, for EE_D and
+            EE_L with one sample, and for given `n_answers` if prompts have one answer).
         """
-        plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
+        plan = super().queries_needed(
+            difference, n_samples, baseline, n_answers=n_answers, power=power, **options
+        )
         return plan.rename(columns={"system": "run"})
 
 
@@ -288,9 +295,9 @@ def compare(
         resamples: the number of draws of a randomization test.
         seed: the seed of a randomization test.
         margin: the margin of non-inferiority and equivalence, for all measures or by measure.
-        levels: estimate the standard errors over queries and over samples separately
-            (`fairtk.statistics.two_level_mean`). Samples with the same number are paired between
-            runs, because runs with the same seed share random numbers.
+        levels: estimate the standard errors over queries, over samples and, for EU, over answers
+            separately (`fairtk.statistics.two_level_mean`). Samples with the same number are paired
+            between runs, because runs with the same seed share random numbers.
         options: other options of `evaluate`.
 
     Raises:

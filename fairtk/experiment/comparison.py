@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import ParameterError
+from fairtk.experiment.answer_spread import AnswerSpread, reads_answers, spread_over_answers
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
@@ -23,6 +25,7 @@ from fairtk.frames import (
     QID,
     SAMPLE,
     FloatArray,
+    IntArray,
     Qrels,
     Run,
 )
@@ -45,13 +48,18 @@ def ignore(text: str) -> None:
     """Do nothing."""
 
 
-Variances = Callable[..., FloatArray]
-"""A function that returns the sampling variance of the difference of two systems by query.
+Variances = Callable[..., tuple[FloatArray, FloatArray | None]]
+"""A function that returns the parts of the variance of the difference of two systems by query.
 
-Its arguments are two systems, a measure, qids, and a number of samples (`None` for the actual one).
-The variance is 0 for two systems without samples, and NaN for measures that `fairtk.precision` does
-not support. It is an unbiased estimate, which may be negative.
+Its arguments are two systems, a measure, qids, a number of samples and a number of answers per
+prompt (`None` for the actual ones). The first part is the variance over samples. It is 0 for two
+systems without samples, and NaN for measures that `fairtk.precision` does not support. The second
+part is the variance over answers, NaN if it is unknown, and `None` for measures that do not read
+answers. Both are unbiased estimates, which may be negative.
 """
+
+ONE_ANSWER = "one answer per prompt, so their variance is unknown; use Generator(..., answers=5)"
+"""The note on `error_answers` if prompts have one answer."""
 
 
 def sampling_variances(
@@ -65,12 +73,30 @@ def sampling_variances(
     """
 
     @cache
+    def run_of(system: str) -> LabeledRun:
+        return LabeledRun(Qrels(qrels, system), Run(rows(system), f"{system} (run)"), system)
+
+    @cache
     def labeled(system: str) -> Any:
         """Return a sampled run with its labels; `None` if the system is not sampled."""
         run = rows(system)
         if SAMPLE not in run.columns or EXPOSURE in run.columns or run.empty:
             return None
-        return LabeledRun(Qrels(qrels, system), Run(run, f"{system} (run)"), system)
+        return run_of(system)
+
+    @cache
+    def answers(measure: str, *systems: str) -> AnswerSpread:
+        return spread_over_answers(measures[measure], *map(run_of, systems))
+
+    def of_answers(
+        pair: tuple[str, str], measure: str, index: IntArray, n: int | None, n_answers: int | None
+    ) -> FloatArray | None:
+        """Return the answers' part of the variance of a difference."""
+        if not reads_answers(measures[measure]):
+            return None
+        first, second = (answers(measure, one).part(n, n_answers) for one in pair)
+        both = answers(measure, *pair).part(n, n_answers)
+        return np.append(first + second - 2 * both, 0.0)[index]
 
     @cache
     def spread(system: str, measure: str) -> SampleSpread:
@@ -81,20 +107,27 @@ def sampling_variances(
         return shared_over_samples(measures[measure], labeled(system), labeled(other))
 
     def variances(
-        system: str, other: str, measure: str, qids: Sequence[str], n: int | None = None
-    ) -> FloatArray:
+        system: str,
+        other: str,
+        measure: str,
+        qids: Sequence[str],
+        n: int | None = None,
+        n_answers: int | None = None,
+    ) -> tuple[FloatArray, FloatArray | None]:
         sampled = [name for name in (system, other) if labeled(name) is not None]
+        index = pd.Index(run_of(system).qids).get_indexer(pd.Index(qids))
+        is_plan = n if len(sampled) == 2 else None
+        part = of_answers((system, other), measure, index, is_plan, n_answers)
         if not sampled:
-            return np.zeros(len(qids))
+            return np.zeros(len(qids)), part
         try:
             parts = [spread(name, measure).variance(n) for name in sampled]
             if len(sampled) == 2:
                 parts.append(-2 * shared(system, other, measure).covariance(n))
         except ParameterError:
-            return np.full(len(qids), np.nan)
-        index = pd.Index(labeled(sampled[0]).qids).get_indexer(pd.Index(qids))
+            return np.full(len(qids), np.nan), part
         variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[index]
-        return variance
+        return variance, part
 
     return variances
 
@@ -169,7 +202,8 @@ class SystemComparison:
                     confidence = drawing["confidence"]
                     record |= self._by_level(measure, defined, system, variances, confidence)
                 rows.append(record)
-        return pd.DataFrame(rows)
+        frame = pd.DataFrame(rows)
+        return frame.fillna({"answers": ""}) if "answers" in frame.columns else frame
 
     def wins(
         self,
@@ -264,13 +298,17 @@ class SystemComparison:
         system: str,
         variances: Variances,
         confidence: float,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         names = ["error_queries", "error_samples", "low_samples", "high_samples"]
         if system == self.baseline:
             return dict.fromkeys(names, math.nan)
-        differences, variance = self._differences(measure, table, system, variances)
-        levels = two_level_mean(differences, variance, confidence=confidence)
-        return {name: getattr(levels, name) for name in names}
+        differences, variance, part = self._differences(measure, table, system, variances)
+        levels = two_level_mean(differences, variance, part, confidence=confidence)
+        record = {name: getattr(levels, name) for name in names}
+        if part is not None:
+            record["error_answers"] = levels.error_answers
+            record["answers"] = ONE_ANSWER if math.isnan(levels.error_answers) else ""
+        return record
 
     def _differences(
         self,
@@ -278,12 +316,12 @@ class SystemComparison:
         table: pd.DataFrame,
         system: str,
         variances: Variances,
-        n: int | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the difference from the baseline and its sampling variance for each query."""
+        *numbers: int | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return the difference from the baseline and its `Variances` for each query."""
         qids = table.columns.tolist()
-        variance = variances(system, self.baseline, measure, qids, n)
-        return (table.loc[system] - table.loc[self.baseline]).to_numpy(), variance
+        parts = variances(system, self.baseline, measure, qids, *numbers)
+        return (table.loc[system] - table.loc[self.baseline]).to_numpy(), *parts
 
     def plan(
         self,
@@ -291,23 +329,39 @@ class SystemComparison:
         difference: float,
         n_samples: Sequence[int],
         options: Mapping[str, float],
+        n_answers: Sequence[int] | None = None,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
         n_samples = checks.listed("n_samples", n_samples)
+        if n_answers is not None:
+            n_answers = checks.listed("n_answers", n_answers)
+            for n in n_answers:
+                checks.integer("n_answers", n, "queries_needed")
         for measure in self.tables:
             defined = self._testable(measure)
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
                     continue
-                levels = two_level_mean(*self._differences(measure, defined, system, variances))
+                values, variance, part = self._differences(measure, defined, system, variances)
+                levels = two_level_mean(values, variance, part)
                 of_queries = levels.error_queries**2 * levels.n
-                for n in n_samples:
-                    _, variance = self._differences(measure, defined, system, variances, n)
-                    deviation = math.sqrt(of_queries + max(float(variance.mean()), 0.0))
+                for n, number in product(n_samples, n_answers or (None,)):
+                    _, variance, part = self._differences(
+                        measure, defined, system, variances, n, number
+                    )
+                    if part is not None:  # the number of answers matters only if the part is known
+                        variance = variance + (np.nan_to_num(part) if number is None else part)
+                    within = float(variance.mean())
+                    deviation = math.sqrt(of_queries + max(within, 0.0))
+                    if math.isnan(within):
+                        deviation = math.nan
                     queries = math.nan
                     if not math.isnan(deviation):
                         queries = queries_needed(difference, deviation, **options)
-                    rows.append([system, measure, n, math.sqrt(of_queries), deviation, queries])
-        columns = ["system", "measure", "n_samples", "deviation_queries", "deviation", "queries"]
+                    numbers = [n] if number is None else [n, number]
+                    record = [math.sqrt(of_queries), deviation, queries]
+                    rows.append([system, measure, *numbers, *record])
+        numbers_of = ["n_samples"] if n_answers is None else ["n_samples", "n_answers"]
+        columns = ["system", "measure", *numbers_of, "deviation_queries", "deviation", "queries"]
         return pd.DataFrame(rows, columns=columns)

@@ -38,7 +38,15 @@ from fairtk.experiment.identity import (
     key_of,
     models_of,
 )
-from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_texts
+from fairtk.experiment.packing import (
+    Span,
+    Table,
+    pack,
+    spans_of,
+    unpack,
+    with_cells,
+    with_mask,
+)
 from fairtk.experiment.store import (
     Answers,
     ChainResult,
@@ -57,23 +65,16 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import (
-    ANSWER_STATUS,
-    DOCNO,
-    GOLD_ANSWER,
-    QANSWER,
-    QID,
-    RANK,
-    SAMPLE,
-    require_columns,
-)
+from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require_columns
+from fairtk.frames.columns import IN_PROMPT
 from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Completion, Failure, Ledger, LedgerModel
-from fairtk.llm.chat import Outcome, now, on_outcome, questions
+from fairtk.llm.chat import Outcome, Prompt, now, on_outcome, questions
+from fairtk.llm.reading import Reading
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS
@@ -177,12 +178,12 @@ class PromptSet:
 
     model: ModelKey
     llm: ChatModel
-    prompts: dict[str, None] = field(default_factory=dict)  # in the order of their building
-    errors: dict[str, str] = field(default_factory=dict)  # by prompt without an answer
-    deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
+    prompts: dict[Prompt, None] = field(default_factory=dict)  # in the order of their building
+    errors: dict[Prompt, str] = field(default_factory=dict)  # by prompt without an answer
+    deferred: set[Prompt] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
-    def batches(self) -> list[list[str]]:
+    def batches(self) -> list[list[Prompt]]:
         """The prompts in the model's batches, made from all prompts, also those with answers."""
         prompts = list(self.prompts)
         return [[prompts[i] for i in batch] for batch in self.llm.batches(questions(prompts))]
@@ -350,7 +351,7 @@ class Engine:
         for name, end in tree.ends.items():
             for node in end.chain:
                 self.systems.setdefault(node.number, []).append(name)
-        self.prompt_sets: dict[int, PromptSet] = {}
+        self.prompt_sets: dict[int, list[PromptSet]] = {}  # one for each answer to a prompt
         self.check_rows = check_rows
         self._unchecked: dict[int, list[str]] = {}
         for name, node in tree.ends.items() if check_rows else ():
@@ -405,8 +406,11 @@ class Engine:
         callers: dict[str, list[ChatModel]] = {}  # models by the key of the stage that calls them
         for node in self.tree.nodes:
             is_generator = node.number in self.prompt_sets  # whose stage only builds prompts
-            key = self.prompt_sets[node.number].model.key if is_generator else node.stage.key
-            callers.setdefault(key, []).extend(models_of(node.stage.runnable))
+            keys = [node.stage.key]
+            if is_generator:
+                keys = [prompt_set.model.key for prompt_set in self.prompt_sets[node.number]]
+            for key in keys:
+                callers.setdefault(key, []).extend(models_of(node.stage.runnable))
         # problems of a server should not occur after hours
         for llm in {repr(llm): llm for llm in chain.from_iterable(callers.values())}.values():
             llm.recorded().check()
@@ -427,13 +431,14 @@ class Engine:
             generator = node.stage.generator
             if generator is None:
                 continue
-            llm = generator.llm
-            equal = (one for one in prompt_sets if one.llm is llm or one.llm == llm)
-            prompt_set = next(equal, None)
-            if prompt_set is None:
-                prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
-                prompt_sets.append(prompt_set)
-            self.prompt_sets[node.number] = prompt_set
+            of_node = self.prompt_sets[node.number] = []
+            for llm in generator.models:
+                equal = (one for one in prompt_sets if one.llm is llm or one.llm == llm)
+                prompt_set = next(equal, None)
+                if prompt_set is None:
+                    prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
+                    prompt_sets.append(prompt_set)
+                of_node.append(prompt_set)
         return {prompt_set.model.key: prompt_set.llm for prompt_set in prompt_sets}
 
     def _model_key(self, node: Node, llm: ChatModel, number: int) -> ModelKey:
@@ -556,7 +561,8 @@ class Engine:
             if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
-                self.prompt_sets[step.node].prompts.update(dict.fromkeys(prompts.texts))
+                for prompt_set in self.prompt_sets[step.node]:
+                    prompt_set.prompts.update(dict.fromkeys(prompts.texts))
         self.store.commit(results, self.topics.digests)
         for number, (table, _) in outcome.tables.items():
             self._check(number, table)
@@ -577,7 +583,7 @@ class Engine:
     def _answer(self, level: int, session: Session) -> None:
         """Generate the answers of a level's generators, and add them to their rankings."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
-        prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
+        prompt_sets = {id(one): one for node in nodes for one in self.prompt_sets[node.number]}
         total = sum(len(prompt_set.prompts) for prompt_set in prompt_sets.values())
         for prompt_set in prompt_sets.values():  # before the first call
             llm = self._models[prompt_set.model.key]
@@ -602,29 +608,36 @@ class Engine:
 
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: its input with answers."""
-        prompt_set = self.prompt_sets[node.number]
+        prompt_sets = self.prompt_sets[node.number]
         generator = node.stage.generator
         assert generator is not None
-        completions = self.store.answers.get(prompt_set.model, prompts.texts)
-        readings = [
-            generator.read(text, completions.get(text) or self._failure(prompt_set, text))
-            for text in prompts.texts
-        ]
+        readings: list[list[Reading] | None] = []
+        unanswered: dict[int, Failure] = {}
+        numbered = [self.store.answers.get(one.model, prompts.texts) for one in prompt_sets]
+        for index, text in enumerate(prompts.texts):
+            of_text = []
+            for prompt_set, completions in zip(prompt_sets, numbered, strict=True):
+                outcome = completions.get(text) or self._failure(prompt_set, text)
+                reading = generator.read(text, outcome)
+                if isinstance(reading, Failure):
+                    unanswered.setdefault(index, reading)
+                else:
+                    of_text.append(reading)
+            readings.append(None if index in unanswered else of_text)
+        deferred = set().union(*(prompt_set.deferred for prompt_set in prompt_sets))
         spans, table = self._input(node, prompts.qids)
-        unanswered = {i: one for i, one in enumerate(readings) if isinstance(one, Failure)}
         errors, waiting = {}, set()
         for qid, first, size in spans if unanswered else ():
             of_query = unanswered.keys() & set(prompts.rows[first : first + size].tolist())
-            if any(prompts.texts[index] in prompt_set.deferred for index in of_query):
+            if any(prompts.texts[index] in deferred for index in of_query):
                 waiting.add(qid)
             elif of_query:
                 errors[qid] = f"{node.stage.name}: {unanswered[min(of_query)].reason}"
         if table is not None:  # otherwise no query has a ranking
-            read = [None if isinstance(one, Failure) else one for one in readings]
-            answers = [one and one.answer for one in read]
-            statuses = [one and one.status for one in read]
-            table = with_texts(table, QANSWER, answers, prompts.rows)
-            table = with_texts(table, ANSWER_STATUS, statuses, prompts.rows)
+            for name, cells in generator.columns(prompts.texts, readings).items():
+                table = with_cells(table, name, cells, prompts.rows)
+            if prompts.in_prompt is not None:
+                table = with_mask(table, IN_PROMPT, prompts.in_prompt)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
@@ -633,7 +646,7 @@ class Engine:
         self.store.commit([result], self.topics.digests)
 
     @staticmethod
-    def _failure(prompt_set: PromptSet, prompt: str) -> Failure:
+    def _failure(prompt_set: PromptSet, prompt: Prompt) -> Failure:
         return Failure(prompt_set.errors.get(prompt, "no answer"))
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table | None]:

@@ -123,15 +123,31 @@ def text_field(name: str, kind: Any) -> Any:
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
-def with_texts(table: Table, name: str, texts: Sequence[str | None], rows: Any) -> Table:
-    """Return a table with a column of strings added or replaced.
+def with_cells(table: Table, name: str, cells: Sequence[Any], rows: Any) -> Table:
+    """Return a table with a column of strings, or of lists of strings, added or replaced.
 
-    `rows` has the index of the text for each row.
+    `rows` has the index of the cell for each row.
     """
-    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
-    field = text_field(name, column.type)
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), field, column)
+    if any(isinstance(cell, list) for cell in cells):
+        texts = [json.dumps(cell, ensure_ascii=False) for cell in cells]
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(texts, pa.string()))
+        field = pa.field(name, column.type, metadata={_KIND: b"json", _DTYPE: b"object"})
+    else:
+        column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(cells, pa.string()))
+        field = text_field(name, column.type)
+    return _with_column(table, field, column)
+
+
+def with_mask(table: Table, name: str, mask: Any) -> Table:
+    """Return a table with a column of booleans added or replaced."""
+    column = pa.array(mask)
+    field = pa.field(name, column.type, metadata={_KIND: b"plain", _DTYPE: b"bool"})
+    return _with_column(table, field, column)
+
+
+def _with_column(table: Table, field: Any, column: Any) -> Table:
+    if field.name in table.column_names:
+        return table.set_column(table.column_names.index(field.name), field, column)
     return table.append_column(field, column)
 
 

@@ -36,16 +36,20 @@ from fairtk.experiment.comparison import (
 )
 from fairtk.experiment.values import SystemRows, Values, columns_read, values_of_samples
 from fairtk.frames import (
+    ANSWER_STATUS,
     CREDIT,
     DOCNO,
     EXPOSURE,
+    PROMPT_ID,
     QANSWER,
     QID,
     RANK,
     SAMPLE,
     SCORE,
     Qrels,
+    Run,
 )
+from fairtk.frames.answers import STATUSES, statuses_of
 from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
@@ -55,13 +59,18 @@ from fairtk.remarks import Remark
 
 Place: TypeAlias = str | PathLike[str]
 
-_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
+_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE, ANSWER_STATUS)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers in a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
+    """Return the answers in a system's rows.
+
+    The columns are ``qid``, ``sample`` if sampled, ``qanswer``, ``answer_status`` if known, and
+    ``prompt_id`` with several answers per ranking.
+    """
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-    return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+    columns = [c for c in (*keys, QANSWER, ANSWER_STATUS, PROMPT_ID) if c in frame.columns]
+    return frame.drop_duplicates(keys)[columns].reset_index(drop=True)
 
 
 def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
@@ -225,20 +234,38 @@ class Results:
         return self.rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
-        """Return the answers of a system: ``qid``, ``sample`` if sampled, ``qanswer``.
+        """Return the answers of a system.
+
+        The columns are ``qid``, ``sample`` if sampled, ``qanswer``, and ``answer_status`` if known.
 
         Raises:
             NotFoundError: the system is unknown.
             ColumnError: the system has no answers.
         """
         self._check(name)
-        frame = self.rows(name, [QID, SAMPLE, QANSWER])
+        frame = self.rows(name, [QID, SAMPLE, QANSWER, ANSWER_STATUS, PROMPT_ID])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "
                 "its pipeline, e.g. >> fairtk.FlanT5()"
             )
         return answers_in(frame)
+
+    @cached_property
+    def answer_status(self) -> pd.DataFrame:
+        """The number of answers with each status: a row per system with answers, a column each.
+
+        The columns are `fairtk.frames.answers.STATUSES`. Systems whose answers have no status are
+        left out.
+        """
+        counts = {}
+        for name in self.systems:
+            frame = self.rows(name, [QID, SAMPLE, ANSWER_STATUS])
+            if ANSWER_STATUS in frame.columns:
+                _, status = statuses_of(Run(frame, f"system {name!r}"))
+                counts[name] = np.bincount(status, minlength=len(STATUSES))
+        table = pd.DataFrame.from_dict(counts, "index", np.int64, list(STATUSES))
+        return table.rename_axis("system")
 
     def credit(self, name: str) -> pd.DataFrame:
         """Return the credit of the documents of a system.
@@ -362,8 +389,9 @@ class Results:
             confidence: the level of the intervals, in (0, 1).
             margin: the margin of non-inferiority and equivalence, above 0, for all measures or by
                 measure.
-            levels: whether to estimate the errors over queries and over samples separately
-                (`fairtk.statistics.two_level_mean`); samples with the same number are paired.
+            levels: whether to estimate the errors over queries, over samples and, for EU, over the
+                answers of a model separately (`fairtk.statistics.two_level_mean`); samples with the
+                same number are paired, and equal prompts share their answers.
 
         Returns:
             A row per measure and system, with the columns
@@ -375,7 +403,9 @@ class Results:
               ``high`` and ``p`` are then those of the estimate;
             - with a margin, ``p_not_worse`` and ``p_equivalent``;
             - with levels, the standard errors ``error_queries`` and ``error_samples``, and the
-              interval over samples, ``low_samples`` to ``high_samples``.
+              interval over samples, ``low_samples`` to ``high_samples``;
+            - with levels and EU, the standard error ``error_answers``, NaN if prompts have one
+              answer, as ``answers`` then says. The interval over samples includes answers.
 
             There are no tests of ``ByGroup(by="query")``.
 
@@ -391,6 +421,8 @@ class Results:
         difference: float,
         n_samples: Sequence[int] = (1, 10, 100, 1000),
         baseline: str | None = None,
+        *,
+        n_answers: Sequence[int] | None = None,
         **options: float,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test to detect a difference.
@@ -399,6 +431,8 @@ class Results:
             difference: the mean difference to detect.
             n_samples: numbers of samples per query.
             baseline: the system to compare with; `None` for that of the experiment.
+            n_answers: numbers of answers per prompt, for EU of several answers; `None` for the
+                actual number.
             options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
@@ -406,7 +440,7 @@ class Results:
             ``run``.
         """
         compared = self.system_comparison(baseline)
-        return compared.plan(self.variances, difference, n_samples, options)
+        return compared.plan(self.variances, difference, n_samples, options, n_answers)
 
     def sampling_bias(self) -> pd.DataFrame:
         """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.

@@ -40,7 +40,14 @@ from fairtk.experiment.inputs import (
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
-from fairtk.experiment.store import FILE, Store, StoredCell, remarks_of_system, stored_systems
+from fairtk.experiment.store import (
+    FILE,
+    ModelKey,
+    Store,
+    StoredCell,
+    remarks_of_system,
+    stored_systems,
+)
 from fairtk.experiment.values import (
     Evaluation,
     no_rows,
@@ -52,6 +59,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, decode_ids
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
+from fairtk.llm.chat import Prompt
 from fairtk.remarks import MISSING, Remark, emit
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
@@ -98,25 +106,28 @@ def _cells(engine: Engine) -> pd.DataFrame:
 
 def _prompts(engine: Engine) -> pd.DataFrame:
     engine.prepare()
-    texts: dict[str, set[str]] = {}
+    texts: dict[str, set[Prompt]] = {}
     unknown: dict[str, int] = {}
-    models = {}
+    models: dict[str, ModelKey] = {}
     for node in engine.tree.nodes:
         generator = node.stage.generator
         if generator is None:
             continue
-        model = engine.prompt_sets[node.number].model
-        models[model.key] = model
-        prompts = texts.setdefault(model.key, set())
+        of_node = [prompt_set.model for prompt_set in engine.prompt_sets[node.number]]
+        models |= {model.key: model for model in of_node}
+        prompts: Sequence[Prompt] = ()
+        missing = 0
         if node.parent is None:
-            prompts.update(generator.build_prompts(engine.topics.frame).prompts)
-            continue
-        cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
-        missing = len(engine.topics.qids) - len(cells)
-        unknown[model.key] = unknown.get(model.key, 0) + missing
-        table = engine.store.read(cells)
-        if table is not None:
-            prompts.update(generator.build_prompts(unpack(table)).prompts)
+            prompts = generator.build_prompts(engine.topics.frame).prompts
+        else:
+            cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
+            missing = len(engine.topics.qids) - len(cells)
+            table = engine.store.read(cells)
+            if table is not None:
+                prompts = generator.build_prompts(unpack(table)).prompts
+        for model in of_node:
+            texts.setdefault(model.key, set()).update(prompts)
+            unknown[model.key] = unknown.get(model.key, 0) + missing
     rows = []
     for key, model in models.items():
         total, stored = len(texts[key]), engine.store.answers.get(model, texts[key])

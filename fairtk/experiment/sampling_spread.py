@@ -5,6 +5,10 @@ samples: U-statistics with the kernel h(x, y) = <x, y>, for EE_L minus <x, t> + 
 target t. Their variance with N samples is 2 (2 (N - 2) a + b) / (N (N - 1)), where a is the
 variance of E[h | x] and b the variance of h (Hoeffding 1948). A mean with variance v has a = v / 4
 and b = v / 2. Unbiased estimates of both are sums over two, three and four different samples.
+
+With several answers per prompt, the variance of EU over samples is that of rankings alone; the
+answers' part is separate, see `fairtk.experiment.answer_spread`. With one answer, it includes what
+different prompts' answers vary.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.experiment.answer_spread import AnswerSpread, reads_answers, spread_over_answers
 from fairtk.exposure import sum_by_index
 from fairtk.frames import (
     BoolArray,
@@ -52,6 +57,7 @@ class SampleSpread:
     bias: FloatArray  # the expected bias of the estimator
     # the change of the value if one sample in n + 1 differed by the full range; NaN if unbounded
     step: FloatArray
+    answers: AnswerSpread | None = None  # `None` for measures that do not read answers
 
     def variance(self, n: Any = None) -> FloatArray:
         """Return the variance of the values with n samples, by default the actual number.
@@ -65,7 +71,9 @@ class SampleSpread:
         return np.where(size == 1, _variance_of_one_sample(self.one, self.two), of_many)
 
     def error(self) -> FloatArray:
-        """Return the standard errors of the values, `step` if all samples are equal.
+        """Return the standard errors of the values over samples and, if known, over answers.
+
+        They are `step` if all samples are equal.
 
         If N samples are equal, the next one may still differ.
         """
@@ -77,7 +85,13 @@ class SampleSpread:
 
     def _error(self) -> FloatArray:
         one, two = np.maximum(self.one, 0.0), np.maximum(self.two, 0.0)
-        return np.sqrt(replace(self, one=one, two=two).variance())
+        return np.sqrt(replace(self, one=one, two=two).variance() + self.of_answers())
+
+    def of_answers(self) -> FloatArray:
+        """Return the answers' part of the variance, 0 if unknown."""
+        if self.answers is None:
+            return np.zeros(len(self.n))
+        return np.nan_to_num(self.answers.part())
 
 
 @dataclass(frozen=True)
@@ -132,7 +146,11 @@ def spread_over_samples(measure: Any, judged: LabeledRun) -> SampleSpread:
         mean = sum_by_index(query, value, n_queries) / np.maximum(n, 1)
         square = sum_by_index(query, (value - mean[query]) ** 2, n_queries)
         variance = np.where(n == 1, np.nan, square / np.maximum(n - 1, 1))
-        return SampleSpread(n, variance / 4, variance / 2, np.zeros(n_queries), reach / (n + 1))
+        answers = spread_over_answers(measure, judged) if reads_answers(measure) else None
+        if answers is not None:
+            variance = variance - answers.excess
+        no_bias, step = np.zeros(n_queries), reach / (n + 1)
+        return SampleSpread(n, variance / 4, variance / 2, no_bias, step, answers)
     kernel_of, scale = _kernels(measure, judged), measure.scales(judged)
     one, two = np.zeros((2, n_queries))
     for number, rows in _by_query(query):
@@ -177,6 +195,8 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
         centered.append(value - mean[query])
     product = sum_by_index(query, centered[0] * centered[1], n_queries)
     covariance = np.where(both == 1, np.nan, product / np.maximum(both - 1, 1))
+    if reads_answers(measure):
+        covariance = covariance - spread_over_answers(measure, first, second).excess
     return SharedSpread(n, m, both, covariance / 4, covariance / 2)
 
 

@@ -24,10 +24,11 @@ from fairtk.experiment.values import (
     Values,
     some_columns,
 )
-from fairtk.frames import CREDIT, QANSWER, QID, RANK, SAMPLE
+from fairtk.frames import ANSWER, CREDIT, QANSWER, QID, RANK, SAMPLE
 from fairtk.frames.columns import SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import put_in_place
+from fairtk.io.qrels import a_row_per_answer
 from fairtk.io.tables import listed_evenly
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import read_remark
@@ -142,7 +143,7 @@ def _write_new(
         frame = results.rankings(name)
         write(file, _with_system(name, frame))
         if QANSWER in frame.columns:
-            answers[name] = answers_in(frame)
+            answers[name] = a_row_per_answer(answers_in(frame))
         if CREDIT in frame.columns:
             all_credit.setdefault(name, credit_in(frame))
     for file, parts in ((_ANSWERS, answers), (_CREDIT, all_credit)):
@@ -188,7 +189,7 @@ def _with_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 def _stacked(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the concatenated rows of systems; integers with missing values stay integers."""
     table = pd.concat([_with_system(n, frame) for n, frame in parts.items()], ignore_index=True)
-    integers = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in table.columns]
+    integers = [c for c in (SAMPLE, ANSWER, RANK, SOURCE_SAMPLE) if c in table.columns]
     first = [c for c in (_SYSTEM, QID, SAMPLE) if c in table.columns]
     return table.astype(dict.fromkeys(integers, "Int64"))[[*first, *table.columns.drop(first)]]
 

@@ -21,7 +21,7 @@ from fairtk.experiment.identity import Description
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
 from fairtk.llm import Completion, Failure
-from fairtk.llm.chat import as_json, call_keys, now, questions
+from fairtk.llm.chat import Prompt, as_json, call_keys, now, questions
 from fairtk.llm.store import AnswerStore, Database, failure_row
 from fairtk.remarks import Remark, StageRemark, remarks_of_stages
 
@@ -35,7 +35,7 @@ class ModelKey:
     parameters: dict[str, Any]
     has_ledger: bool = False  # whether the user has put the model behind a ledger
 
-    def keys(self, prompts: Iterable[str]) -> dict[str, str]:
+    def keys(self, prompts: Iterable[Prompt]) -> dict[Prompt, str]:
         """Return the keys of calls in a ledger by prompt."""
         distinct = list(dict.fromkeys(prompts))
         keys = call_keys(self.name, self.parameters, questions(distinct))
@@ -49,7 +49,7 @@ class Answers:
         self._store = store
         self._memory: dict[str, Completion] = {}
 
-    def get(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, Completion]:
+    def get(self, model: ModelKey, prompts: Iterable[Prompt]) -> dict[Prompt, Completion]:
         """Return the stored answers by prompt."""
         keys = model.keys(prompts)
         if self._store is None or model.has_ledger:
@@ -58,7 +58,7 @@ class Answers:
             stored = self._store.get(keys.values())
         return {prompt: stored[key] for prompt, key in keys.items() if key in stored}
 
-    def put(self, model: ModelKey, answers: Mapping[str, Completion]) -> None:
+    def put(self, model: ModelKey, answers: Mapping[Prompt, Completion]) -> None:
         """Store answers in one transaction; workers have already stored paid ones."""
         if self._store is None or model.has_ledger:
             for prompt, key in model.keys(answers).items():
@@ -66,7 +66,7 @@ class Answers:
         else:
             self._store.put_answers(model.name, model.parameters, answers)
 
-    def failures(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
+    def failures(self, model: ModelKey, prompts: Iterable[Prompt]) -> dict[Prompt, str]:
         """Return the reasons of stored failures by prompt."""
         if self._store is None or model.has_ledger:
             return {}
@@ -74,7 +74,7 @@ class Answers:
         reasons = self._store.failures(keys.values())
         return {prompt: reasons[key] for prompt, key in keys.items() if key in reasons}
 
-    def put_failures(self, model: ModelKey, failures: Mapping[str, Failure]) -> None:
+    def put_failures(self, model: ModelKey, failures: Mapping[Prompt, Failure]) -> None:
         """Store failures that cannot pass; workers have already stored those of paid models."""
         final = {prompt: f.reason for prompt, f in failures.items() if not f.can_pass}
         if final and self._store is not None and not model.has_ledger:

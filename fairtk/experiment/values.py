@@ -18,8 +18,12 @@ from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
+    ANSWER_STATUS,
+    CREDIT,
     DOCNO,
     EXPOSURE,
+    PROMPT_ID,
+    QANSWER,
     QID,
     RANK,
     SAMPLE,
@@ -39,6 +43,7 @@ from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.evaluator import Evaluator
 from fairtk.measures.facts import (
     RunFacts,
+    no_utility,
     remarks_on_measures,
     remarks_on_runs,
     remarks_on_values,
@@ -131,6 +136,9 @@ def values_of_systems(
         for label, measure in measures.items():
             remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids, name)
     facts = {name: of_system.facts for name, of_system in systems.items()}
+    for label, measure in measures.items():
+        of_measure = [of_system.scores[label] for of_system in systems.values()]
+        remarks += no_utility(measure, of_measure, list(facts.values()), qrels.qids)
     remarks += remarks_on_runs(list(measures.values()), qrels, facts)
     qids = qrels.qids if order is None else qrels.qids[list(order)]
     if order is not None:
@@ -148,7 +156,10 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
 
 def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
-    return {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    columns = {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    return (
+        columns if columns.isdisjoint((QANSWER, CREDIT)) else {*columns, ANSWER_STATUS, PROMPT_ID}
+    )
 
 
 def tabulated(

@@ -49,7 +49,7 @@ from fairtk.llm import (
     LLMError,
     OfflineError,
 )
-from fairtk.llm.chat import Outcome, questions
+from fairtk.llm.chat import Outcome, Prompt, questions
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
 
 RECORDING = "recording"
@@ -105,8 +105,9 @@ class Prompts:
     """The prompts of some queries."""
 
     qids: list[str]
-    texts: list[str]
+    texts: list[Prompt]
     rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
+    in_prompt: np.ndarray[Any, Any] | None  # see `RowPrompts`
     remarks: Remarks
 
 
@@ -129,7 +130,7 @@ class PromptBatch:
     """Prompts that are answered together."""
 
     model: str  # the key
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     threads: int
     fail_fast: bool
     name: str  # the name of the model, for messages
@@ -194,11 +195,11 @@ FATAL = (
 
 def run_batch(
     models: Mapping[str, Any], batch: PromptBatch
-) -> tuple[dict[str, Completion], dict[str, Failure], tuple[str, ...]]:
+) -> tuple[dict[Prompt, Completion], dict[Prompt, Failure], tuple[Prompt, ...]]:
     """Return the answers and the failures of a batch of prompts, and the deferred prompts."""
     llm: ChatModel = models[batch.model]
-    answers: dict[str, Completion] = {}
-    failures: dict[str, Failure] = {}
+    answers: dict[Prompt, Completion] = {}
+    failures: dict[Prompt, Failure] = {}
     with (
         limited_threads(batch.threads, llm),
         _naming_exits(batch.who(batch.model)),
@@ -394,13 +395,15 @@ def _in_parts(
 
 
 def _prompts(parts: Sequence[tuple[list[str], Any]], remarks: Remarks) -> Prompts:
-    prompts: list[str] = []
+    prompts: list[Prompt] = []
     rows = [np.zeros(0, dtype=np.int64)]
+    masks = [built.in_prompt for _, built in parts if built.in_prompt is not None]
     for _, built in parts:
         rows.append(built.prompt_of_row + len(prompts))
         prompts.extend(built.prompts)
     qids = [qid for part, _ in parts for qid in part]
-    return Prompts(qids, prompts, np.concatenate(rows), remarks)
+    in_prompt = np.concatenate(masks) if masks else None
+    return Prompts(qids, prompts, np.concatenate(rows), in_prompt, remarks)
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:

@@ -1,3 +1,4 @@
+from .columns import ANSWER as ANSWER
 from .columns import ANSWER_STATUS as ANSWER_STATUS
 from .columns import CREDIT as CREDIT
 from .columns import DOCNO as DOCNO
@@ -5,6 +6,7 @@ from .columns import EXPOSURE as EXPOSURE
 from .columns import GOLD_ANSWER as GOLD_ANSWER
 from .columns import GROUP as GROUP
 from .columns import LABEL as LABEL
+from .columns import PROMPT_ID as PROMPT_ID
 from .columns import QANSWER as QANSWER
 from .columns import QID as QID
 from .columns import QUERY as QUERY

@@ -1,7 +1,9 @@
 """Files of qrels and of answers (generated and gold), and the qrels of datasets.
 
 A file of answers is TSV with a header, JSON lines or Parquet. It has one row per ranking: ``qid``,
-``sample`` (if the run is sampled) and ``qanswer``, or ``qid`` and ``gold_answer``, or both.
+``sample`` (if the run is sampled), ``qanswer`` and optionally ``answer_status``, or ``qid`` and
+``gold_answer``, or both. With several answers per ranking, it has one row per answer, with its
+number, ``answer``.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, format_list
 from fairtk.frames import (
+    ANSWER,
+    ANSWER_STATUS,
     DOCNO,
     GOLD_ANSWER,
     LABEL,
+    PROMPT_ID,
     QANSWER,
     QID,
     SAMPLE,
@@ -27,6 +32,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.answers import check_lists, check_statuses, flattened, has_lists, hashable
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
 from fairtk.frames.schema import check_ids, check_samples, refuse_in
@@ -151,20 +157,63 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
         path: TSV or CSV with a header, JSON lines or Parquet; text may be gzipped.
 
     Returns:
-        Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty), and
-        all other columns of the file.
+        Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty),
+        ``answer_status`` (if the file has it), and all other columns of the file. If the file has
+        the column ``answer``, there is one row per ranking, with lists of answers and statuses.
 
     Raises:
-        FormatError: a column is missing, a line is invalid, or a ranking has two answers; names
-            the line.
+        FormatError: a column is missing, a line is invalid, a status is unknown, or a ranking has
+            two answers; names the line.
     """
     rows = _keyed(path, "answers", QANSWER)
     rows.as_strings(QANSWER)
+    if ANSWER_STATUS in rows.frame.columns:
+        check_statuses(rows.frame[ANSWER_STATUS], rows.refuse)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
-    keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
+    rows.as_numbers(ANSWER)
+    keys = [c for c in (QID, SAMPLE, ANSWER) if c in rows.frame.columns]
     rows.unique(keys, "duplicate answer for a ranking")
-    return decode_ids(rows.ordered(QID, SAMPLE, QANSWER))
+    frame = decode_ids(rows.ordered(QID, SAMPLE, ANSWER, QANSWER, ANSWER_STATUS))
+    return _with_lists(frame) if ANSWER in frame.columns else frame
+
+
+def _with_lists(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per ranking, with lists of answers, from a row per answer."""
+    keys = [c for c in (QID, SAMPLE) if c in frame.columns]
+    ranking = frame.groupby(keys, sort=False).ngroup().to_numpy()
+    order = np.lexsort((frame[ANSWER].to_numpy(), ranking))
+    start = np.flatnonzero(np.diff(ranking[order], prepend=-1))
+    result = frame.iloc[order[start]].drop(columns=ANSWER).reset_index(drop=True)
+    for name in (QANSWER, ANSWER_STATUS):
+        if name in frame.columns:
+            lists = np.split(frame[name].to_numpy(dtype=object)[order], start[1:])
+            result[name] = pd.Series([part.tolist() for part in lists], dtype=object)
+    return result
+
+
+def a_row_per_answer(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per answer, with its number, from a row per ranking with lists of answers.
+
+    A frame without lists is returned as it is.
+
+    Raises:
+        InputError: a ranking has not one status per answer.
+    """
+    if not has_lists(frame[QANSWER]):
+        return frame
+    cell, answers = flattened(frame[QANSWER])
+    result = frame.iloc[cell].reset_index(drop=True)
+    result[QANSWER] = pd.Series(answers, dtype="str")
+    if ANSWER_STATUS in frame.columns:
+        of_status, statuses = flattened(frame[ANSWER_STATUS])
+        if not np.array_equal(of_status, cell):
+            raise InputError("answers: expected one answer_status per answer of each ranking")
+        result[ANSWER_STATUS] = pd.Series(statuses, dtype="str")
+    start = np.flatnonzero(np.diff(cell, prepend=-1))
+    number = np.arange(len(cell)) - np.repeat(start, np.diff([*start, len(cell)]))
+    result.insert(result.columns.get_loc(QANSWER), ANSWER, number)
+    return result
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -189,22 +238,33 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write the answers of a frame atomically, one row per ranking.
 
+    With several answers per ranking, there is one row per answer, with its number, ``answer``.
+
     Args:
         frame: ``qid``, ``sample`` if the run is sampled, ``qanswer`` and optionally
-            ``gold_answer``; one row per ranking or, as a generator returns it, per document.
+            ``answer_status`` and ``gold_answer``; one row per ranking or, as a generator returns
+            it, per document.
         path: the suffix ``.parquet``, ``.jsonl`` or ``.csv`` chooses the format, any other means
             TSV; ``.gz`` compresses text.
 
     Raises:
         ColumnError: ``qid`` or ``qanswer`` is missing, or ``sample`` is not an integer.
-        InputError: a ranking has two different answers, or an answer is missing or not text.
+        InputError: a ranking has two different answers, an answer is missing or not text, or a
+            status is unknown.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
     check_samples(frame, "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     refuse = partial(refuse_in, "write_answers", frame=frame)
     check_ids(frame[QID], QID, refuse)
-    check_texts(frame[QANSWER], QANSWER, refuse)
+    several = has_lists(frame[QANSWER])
+    if several:
+        check_lists(frame[QANSWER].to_numpy(), refuse)
+        frame = frame.assign(**{QANSWER: hashable(frame[QANSWER])})
+    else:
+        check_texts(frame[QANSWER], QANSWER, refuse)
+    if ANSWER_STATUS in frame.columns:
+        check_statuses(frame[ANSWER_STATUS], refuse)
     if GOLD_ANSWER in frame.columns:
         check_gold_answers(frame[GOLD_ANSWER], GOLD_ANSWER, refuse)
     is_new = ~frame[[*keys, QANSWER]].duplicated()
@@ -215,13 +275,18 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         raise InputError(
             f"write_answers: expected one answer per ranking, got two different answers ({where})"
         )
-    extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
-    write_table(with_numbers(distinct[[*keys, QANSWER, *extra]], SAMPLE), path)
+    extra = [c for c in (ANSWER_STATUS, PROMPT_ID, GOLD_ANSWER) if c in frame.columns]
+    rows = a_row_per_answer(distinct[[*keys, QANSWER, *extra]])
+    if several:
+        check_texts(rows[QANSWER], QANSWER, partial(refuse_in, "write_answers", frame=rows))
+    write_table(with_numbers(rows, SAMPLE), path)
 
 
 @accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
-    """Return the run with the answer of each ranking, ``qanswer``, on all its rows.
+    """Return the run with the answer of each ranking on all its rows.
+
+    The columns are ``qanswer`` and, if the answers have them, ``answer_status`` and ``prompt_id``.
 
     Args:
         run: R or S.
@@ -245,9 +310,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
             )
         keys = [QID]
     # an index that has the name of a column would be ambiguous
-    rows = run.drop(columns=QANSWER, errors="ignore").reset_index(drop=True)
+    columns = [QANSWER, ANSWER_STATUS, PROMPT_ID]
+    rows = run.drop(columns=columns, errors="ignore").reset_index(drop=True)
+    added = [c for c in (*keys, *columns) if c in answers.columns]
     merged = rows.merge(
-        answers[[*keys, QANSWER]].reset_index(drop=True),
+        answers[added].reset_index(drop=True),
         on=keys,
         how="left",
         validate="many_to_one",

@@ -21,7 +21,18 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, format_list, missing_columns
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
+from fairtk.frames import (
+    ANSWER_STATUS,
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    IntArray,
+)
 from fairtk.frames.accepted import column_of, swapped_message
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import SURROGATE, are_ids, categories, find_flaw
@@ -347,7 +358,10 @@ def refuse_aliases(where: str, columns: Iterable[Any]) -> None:
             )
 
 
-_KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
+_KNOWN = {
+    *(QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, ANSWER_STATUS, GOLD_ANSWER),
+    *ALIASES,
+}
 _SEPARATOR = re.compile(r"[\t,]")
 _QUOTES = "; if a field starts with a quote, quote the whole field and double the quotes inside"
 _CARRIAGE_RETURN = "unexpected carriage return within a line; lines must end with \\n or \\r\\n"

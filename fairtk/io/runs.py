@@ -21,8 +21,9 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import FormatError, InputError, ParameterError, warn
-from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
+from fairtk.frames import ANSWER_STATUS, CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.answers import check_statuses
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
@@ -206,6 +207,8 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
     columns = rows.frame.columns
     if "page_id" in columns and DOCNO not in columns:
         return _task_run(rows)
+    if ANSWER_STATUS in columns:
+        check_statuses(rows.frame[ANSWER_STATUS], rows.refuse)
     if CREDIT in columns and SCORE not in columns:
         return _credit_of(rows)
     rows.require([QID, DOCNO, SCORE], "a run")

@@ -23,6 +23,14 @@ class Payment(NamedTuple):
     prompt_tokens: int | None
     completion_tokens: int | None
     price: float | None  # `None` if unknown to the process that paid
+    tokens: int | None  # of prompt and answer, estimated if unknown
+
+
+class Most(NamedTuple):
+    """The most that a call can cost, as far as a budget limits it."""
+
+    price: float = 0.0
+    tokens: int = 0
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -111,7 +119,12 @@ class Estimate(NamedTuple):
 
 def prompt_tokens(chat: Chat) -> int:
     """Return the estimated number of tokens of a chat."""
-    return -(-sum(len(m.content) for m in chat.messages) // CHARACTERS_PER_TOKEN) + 4
+    return estimated_tokens(m.content for m in chat.messages)
+
+
+def estimated_tokens(texts: Iterable[str]) -> int:
+    """Return the estimated number of tokens of the texts of a chat."""
+    return -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN) + 4
 
 
 def most_completion_tokens(llm: ChatModel) -> float:
@@ -180,50 +193,79 @@ class Budget:
         ParameterError: a limit is negative or not a number.
     """
 
-    def __init__(self, max_calls: int | None, max_cost: float | None, prices: Prices) -> None:
-        if max_calls is not None:
-            checks.integer("`max_calls`", max_calls, "Ledger", least=0)
+    def __init__(
+        self, max_calls: int | None, max_cost: float | None, max_tokens: int | None, prices: Prices
+    ) -> None:
+        for name, limit in (("max_calls", max_calls), ("max_tokens", max_tokens)):
+            if limit is not None:
+                checks.integer(f"`{name}`", limit, "Ledger", least=0)
         if max_cost is not None:
             checks.number("`max_cost`", max_cost, "Ledger")
         self.max_calls = max_calls
         self.max_cost = max_cost
+        self.max_tokens = max_tokens
         self.prices = prices
         self.own = Spending()
         self.after = 0
         self._calls = 0  # of all processes
         self._price = 0.0
+        self._tokens = 0
         self._has_guesses = False
         self._lock = Lock()
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit."""
-        return self.max_calls is not None or self.max_cost is not None
+        return any(limit is not None for limit in self.limits.values())
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The limits by name; `None` for no limit."""
+        names = ("max_calls", "max_cost", "max_tokens")
+        return {name: getattr(self, name) for name in names}
+
+    def most(self, llm: ChatModel, chat: Chat) -> Most:
+        """Return the most that a call can cost; what is not limited is 0."""
+        n_prompt, n_answer = prompt_tokens(chat), most_completion_tokens(llm)
+        price = 0.0 if self.max_cost is None else self.prices.of(llm, n_prompt, n_answer)
+        is_counted = self.max_tokens is not None and not llm.free
+        return Most(price, n_prompt + int(n_answer) if is_counted else 0)
 
     def add(self, payments: Iterable[Payment]) -> None:
         """Count payments of all processes."""
-        for number, model, *counts, price in payments:
+        for number, model, *counts, price, tokens in payments:
             self._calls += 1
+            self._tokens += tokens or 0
             self._price += self.prices.of_name(model, *counts) if price is None else price
             self.after = number
 
-    def refusal(self, running: int, reserved: float, price: float) -> str:
+    def refusal(self, running: int, reserved: Most, most: Most) -> str:
         """Return why one more call is not allowed, or an empty string.
 
         Args:
             running: the number of calls under way.
-            reserved: the maximum price of these calls.
-            price: the maximum price of one more call.
+            reserved: the most that these calls can cost.
+            most: the most that one more call can cost.
         """
         others = self._calls - self.own.calls
         by = f", {others} of them by other processes" if others > 0 else ""
         if self.max_calls is not None and self._calls + running + 1 > self.max_calls:
             return f"max_calls={self.max_calls} is reached ({self._calls} calls so far{by})"
-        if self.max_cost is not None and not self._price + reserved + price <= self.max_cost:
+        if (
+            self.max_cost is not None
+            and not self._price + reserved.price + most.price <= self.max_cost
+        ):
             guesses = "; without token counts of the server, the maximum length is counted"
             return (
                 f"max_cost={self.max_cost:g} could be exceeded ({self._price:.6g} so far{by}, the "
-                f"next call may cost {price:.2g}{guesses * self._has_guesses})"
+                f"next call may cost {most.price:.2g}{guesses * self._has_guesses})"
+            )
+        tokens = self._tokens + reserved.tokens + most.tokens
+        if self.max_tokens is not None and tokens > self.max_tokens:
+            running_calls = f", {reserved.tokens} for the calls under way" * bool(reserved.tokens)
+            return (
+                f"max_tokens={self.max_tokens} could be exceeded ({self._tokens} so far{by}"
+                f"{running_calls}, the next call may have {most.tokens})"
             )
         return ""
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fairtk import stage_context
-from fairtk.errors import FairtkError, InputError
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
 
@@ -42,7 +42,7 @@ class Chat:
     """
 
     messages: tuple[Message, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def text(self) -> str:
@@ -115,9 +115,39 @@ class Failure:
         object.__setattr__(self, "reason", escaped(self.reason))
 
 
-def questions(prompts: Iterable[str]) -> list[Chat]:
-    """Return a chat for each prompt, with the prompt as the user's only message."""
-    return [Chat((Message("user", prompt),)) for prompt in prompts]
+Prompt = str | Chat
+"""The text of a user's only message, or a chat."""
+
+
+def questions(prompts: Iterable[Prompt]) -> list[Chat]:
+    """Return a chat for each prompt, with a text as the user's only message."""
+    return [
+        prompt if isinstance(prompt, Chat) else Chat((Message("user", prompt),))
+        for prompt in prompts
+    ]
+
+
+def as_prompt(value: Any, where: str) -> Prompt:
+    """Return a prompt: a text, a `Chat`, or messages as pairs or dicts of role and content.
+
+    Raises:
+        InputError: the value is something else.
+    """
+    if isinstance(value, str | Chat):
+        return value
+    try:
+        messages = [
+            (m["role"], m["content"]) if isinstance(m, Mapping) else tuple(m) for m in value
+        ]
+        chat = Chat(tuple(Message(*message) for message in messages))
+        if messages and all(isinstance(part, str) for m in messages for part in m):
+            return chat
+    except (TypeError, LookupError):
+        pass
+    raise InputError(
+        f"{where}: a prompt must be a text, a Chat, or a list of messages with role and content, "
+        f"got {value!r:.80}"
+    )
 
 
 Outcome = Completion | Failure
@@ -302,9 +332,31 @@ class ChatModel(EqualByContent, ABC):
         del temperature
         return self
 
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty for a model that samples by a seed."""
+        return "it takes no seed"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the model for one of several answers to a prompt.
+
+        Number 0 is the model itself, others have another seed.
+
+        Raises:
+            ParameterError: the model `repeats` its answers.
+        """
+        if not number:
+            return self
+        raise ParameterError(f"{self.name!r} has one answer per prompt: {self.repeats}")
+
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""
         return digest([type(self).__qualname__, self.name, self.parameters()])
+
+
+def numbered_seed(seed: int | None, number: int) -> int:
+    """Return the seed for one of several answers, from the model's seed and the answer's number."""
+    return int(digest([seed, number], 4), 16) >> 1  # 31 bits, which all servers accept
 
 
 def call_keys(

@@ -14,6 +14,9 @@ first answer is then stored, and both are counted as paid.
 
 from __future__ import annotations
 
+import json
+import math
+import operator
 import os
 import platform
 import sqlite3
@@ -24,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairtk.errors import FormatError
-from fairtk.llm.budget import Budget, Payment
+from fairtk.llm.budget import CHARACTERS_PER_TOKEN, Budget, Most, Payment, estimated_tokens
 from fairtk.llm.chat import Completion
 from fairtk.llm.store import AnswerStore, FailureRow, Row
 
@@ -72,12 +75,12 @@ class Claims:
         return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
 
     def claim(
-        self, prices: Mapping[str, float], since: str = "", budget: Budget | None = None
+        self, most: Mapping[str, Most], since: str = "", budget: Budget | None = None
     ) -> list[Claim]:
         """Claim prompts by key, in one transaction.
 
         Args:
-            prices: the maximum price of each call, by key.
+            most: the most that each call can cost, by key.
             since: as in `AnswerStore.get`.
             budget: decides whether one more call may be made; `None` for no limit.
 
@@ -87,23 +90,24 @@ class Claims:
 
         def write(connection: sqlite3.Connection) -> list[Claim]:
             self._begin(connection)
-            running, reserved, batched = 0, 0.0, 0
+            running, reserved, batched = 0, Most(), 0
             if budget is not None:
                 budget.add(_payments(connection, budget.after))
                 running, reserved, batched = _reservations(connection)
             claims = []
-            for key, price in prices.items():
+            for key, of_call in most.items():
                 claim = self._claim_of(connection, key, since)
                 if claim is None and budget is not None:
-                    reason = budget.refusal(running + batched, reserved, price)
+                    reason = budget.refusal(running + batched, reserved, of_call)
                     if reason:
                         claims.append(Claim("refused", reason=reason, running=running))
                         break
-                    running, reserved = running + 1, reserved + price
+                    running += 1
+                    reserved = Most(*map(operator.add, reserved, of_call))
                 if claim is None:
                     claim = Claim("mine")
-                    values = (key, self.owner, price)
-                    connection.execute("INSERT INTO claims VALUES (?, ?, ?)", values)
+                    values = (key, self.owner, *of_call)
+                    connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?)", values)
                 claims.append(claim)
             return claims
 
@@ -115,7 +119,7 @@ class Claims:
         """Renew the lease, and free the claims of owners whose lease has lapsed."""
         current = time.time()
         connection.execute(
-            "INSERT INTO owners VALUES (?, ?, ?, 0, 0) "
+            "INSERT INTO owners VALUES (?, ?, ?, 0, 0, 0) "
             "ON CONFLICT (owner) DO UPDATE SET expires = excluded.expires",
             (self.owner, process_name(), current + LEASE),
         )
@@ -136,13 +140,18 @@ class Claims:
         return Claim("batched" if row[0] is None else "claimed", row[1])
 
     def pay(
-        self, rows: Sequence[Row], prices: Sequence[float | None], since: str = ""
+        self,
+        rows: Sequence[Row],
+        prices: Sequence[float | None],
+        tokens: Sequence[int],
+        since: str = "",
     ) -> list[Completion]:
         """Commit answers with their payments in one transaction, and end their claims.
 
         Args:
             rows: the answers.
             prices: the price of each answer; `None` if unknown.
+            tokens: the tokens of each answer and its prompt.
             since: unusable answers created before this time are replaced.
 
         Returns:
@@ -150,7 +159,7 @@ class Claims:
         """
 
         def write(connection: sqlite3.Connection) -> int:
-            add_payments(connection, rows, prices)
+            add_payments(connection, rows, prices, tokens)
             self._delete(connection, (row.key for row in rows))
             return self._store.insert(connection, rows, since)
 
@@ -200,19 +209,19 @@ def delete_owner(connection: sqlite3.Connection, owner: str) -> None:
     connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
 
-def _reservations(connection: sqlite3.Connection) -> tuple[int, float, int]:
-    """Return the number of calls under way, the maximum price of all claims, and the number of
+def _reservations(connection: sqlite3.Connection) -> tuple[int, Most, int]:
+    """Return the number of calls under way, the most that all claims can cost, and the number of
     prompts in batch folders.
     """
     # Processes have few claims, which are counted. Folders can have many, and store totals.
-    calls, price = connection.execute(
-        "SELECT count(*), total(claims.price) FROM owners CROSS JOIN claims USING (owner) "
-        "WHERE expires IS NOT NULL"
+    calls, price, tokens = connection.execute(
+        "SELECT count(*), total(claims.price), total(claims.tokens) "
+        "FROM owners CROSS JOIN claims USING (owner) WHERE expires IS NOT NULL"
     ).fetchone()
-    batched, reserved = connection.execute(
-        "SELECT total(claims), total(price) FROM owners WHERE expires IS NULL"
+    batched, *reserved = connection.execute(
+        "SELECT total(claims), total(price), total(tokens) FROM owners WHERE expires IS NULL"
     ).fetchone()
-    return calls, price + reserved, int(batched)
+    return calls, Most(price + reserved[0], int(tokens + reserved[1])), int(batched)
 
 
 def _payments(connection: sqlite3.Connection, after: int) -> list[Payment]:
@@ -222,16 +231,30 @@ def _payments(connection: sqlite3.Connection, after: int) -> list[Payment]:
 
 
 def add_payments(
-    connection: sqlite3.Connection, rows: Sequence[Row], prices: Sequence[float | None]
+    connection: sqlite3.Connection,
+    rows: Sequence[Row],
+    prices: Sequence[float | None],
+    tokens: Sequence[int],
 ) -> None:
     """Insert the payment of each answer; a price is `None` if unknown."""
     connection.executemany(
-        "INSERT INTO payments (model, prompt_tokens, completion_tokens, price) VALUES (?, ?, ?, ?)",
+        "INSERT INTO payments (model, prompt_tokens, completion_tokens, price, tokens) "
+        "VALUES (?, ?, ?, ?, ?)",
         [
-            (row.model, row.prompt_tokens, row.completion_tokens, price)
-            for row, price in zip(rows, prices, strict=True)
+            (row.model, row.prompt_tokens, row.completion_tokens, price, n_tokens)
+            for row, price, n_tokens in zip(rows, prices, tokens, strict=True)
         ],
     )
+
+
+def tokens_of(row: Row) -> int:
+    """Return the tokens of an answer and its prompt, estimated if they are unknown."""
+    n_prompt, n_answer = row.prompt_tokens, row.completion_tokens
+    if n_prompt is None:
+        n_prompt = estimated_tokens(content for _, content in json.loads(row.prompt))
+    if n_answer is None:
+        n_answer = math.ceil(len(row.answer) / CHARACTERS_PER_TOKEN)
+    return n_prompt + n_answer
 
 
 # Renewal ----------------------------------------------------------------------------------------

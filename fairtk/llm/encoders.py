@@ -13,6 +13,7 @@ from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.llm.hugging_face import HuggingFaceModel, padded
 from fairtk.llm.tokenizers import declared_window
+from fairtk.remarks import CUT_TEXTS, Remark, emit
 
 _PAIRS = 1 << 14
 """The number of inner products that are computed at a time."""
@@ -131,7 +132,21 @@ class Encoder(HuggingFaceModel, ABC):
             list(texts), truncation=longest is not None, max_length=longest, padding=False
         )
         tokens: list[list[int]] = encoded["input_ids"]
+        self._remark_on_cut_texts(texts, tokens, longest)
         return tokens
+
+    def _remark_on_cut_texts(
+        self, texts: Sequence[str], tokens: Sequence[Sequence[int]], longest: int | None
+    ) -> None:
+        full = [text for text, row in zip(texts, tokens, strict=True) if len(row) == longest]
+        whole = self._tokenizer(full, truncation=False, verbose=False)["input_ids"] if full else []
+        n_cut = sum(len(row) > (longest or 0) for row in whole)
+        if n_cut:
+            detail = (
+                f"{n_cut} of {len(texts)} texts ({n_cut / len(texts):.0%}) have more than "
+                f"max_tokens={longest} tokens of {self.model!r}"
+            )
+            emit([Remark(CUT_TEXTS, "", "", n_cut, 0, (), 0, detail)], stacklevel=4)
 
     def _vectors(self, rows: list[list[int]]) -> Any:
         ids, mask = padded(rows, self._tokenizer.pad_token_id, False, self._device)

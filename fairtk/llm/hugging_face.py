@@ -19,7 +19,15 @@ from fairtk.frames import IntArray, digest
 from fairtk.io.atomic import file_digest
 from fairtk.llm import loading
 from fairtk.llm.beams import shared, shares_beams
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
+from fairtk.llm.chat import (
+    Chat,
+    ChatModel,
+    Completion,
+    Failure,
+    Message,
+    Outcome,
+    numbered_seed,
+)
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
 from fairtk.llm.packaged import converted, packaged_file
 from fairtk.llm.tokenizers import UNLIMITED, PromptTokenizer, declared_window
@@ -368,8 +376,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
     def tokenizer(self) -> PromptTokenizer:
         """The tokenizer with the prompt's window. The weights are not loaded."""
         declared = declared_window(self._tokenizer)
+        most = self._most_prompt_tokens
+        if self.max_prompt_tokens and most is not None and self.max_prompt_tokens > most:
+            raise ParameterError(
+                f"max_prompt_tokens must be at most {most}, got {self.max_prompt_tokens}: "
+                f"{self.model!r} has {self._positions} positions"
+            )
         longest = self.max_prompt_tokens or self._longest_prompt(declared)
         return PromptTokenizer(self._tokenizer, longest or UNLIMITED)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        """The maximum of `max_prompt_tokens`; `None` if positions are relative."""
+        return self._positions
 
     def parameters(self) -> dict[str, Any]:
         """Return the class, the digest of the model's files, and its settings.
@@ -394,6 +413,19 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
         if not self.samples or temperature == self.temperature:
             return self
         other: Self = remade(self, temperature=temperature)
+        vars(other)["_origin"] = self._origin or self
+        return other
+
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal; empty if the model samples."""
+        return "" if self.temperature else "its temperature is 0"
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the same model, loaded once, with the seed of one of several answers."""
+        if not number or self.repeats:
+            return super().numbered(number)
+        other: Self = remade(self, seed=numbered_seed(self.seed, number))
         vars(other)["_origin"] = self._origin or self
         return other
 
@@ -541,6 +573,12 @@ class HuggingFaceCausal(HuggingFaceChatModel):
         if not windows:
             return None
         return max(1, min(windows) - self.max_new_tokens - self._template_tokens)
+
+    @property
+    def _most_prompt_tokens(self) -> int | None:
+        positions = self._positions
+        answer = self.max_new_tokens + self._template_tokens
+        return None if positions is None else max(1, positions - answer)
 
     @property
     def _limit(self) -> int:

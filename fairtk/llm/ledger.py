@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,6 @@ from fairtk.llm.budget import (
     Spending,
     estimate,
     most_completion_tokens,
-    prompt_tokens,
 )
 from fairtk.llm.chat import (
     BudgetError,
@@ -37,7 +37,7 @@ from fairtk.llm.chat import (
     call_keys,
     now,
 )
-from fairtk.llm.claims import Claim, Claims, process_name
+from fairtk.llm.claims import Claim, Claims, process_name, tokens_of
 from fairtk.llm.functions import as_chat_model
 from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
 from fairtk.stage_context import Recording
@@ -77,10 +77,15 @@ class Ledger:
             processes with the same file; `None` for no limit.
         max_cost: the maximum price of these calls, in the currency of `prices`; `None` for no
             limit. A call under way counts with the price of the longest possible answer.
+        max_tokens: the maximum number of tokens of their prompts and answers, as the server reports
+            them, otherwise estimated (four characters per token); `None` for no limit. A call under
+            way counts with the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
-            unreadable ones, and those without usable keywords.
+        retry_unusable: whether to request unusable answers once more: those with another status
+            than ``"ok"`` (`fairtk.frames.answers.STATUSES`), e.g. because the server had cut the
+            prompt, and those without usable keywords. It is not supported for local models, which
+            would give the same answer again.
         retry_failed: whether to request prompts once more whose calls failed in a way that cannot
             pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
@@ -97,13 +102,14 @@ class Ledger:
         offline: bool = False,
         max_calls: int | None = None,
         max_cost: float | None = None,
+        max_tokens: int | None = None,
         prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
         retry_failed: bool = False,
     ) -> None:
         self.offline = checks.boolean("offline", offline, "Ledger")
         self.retry_unusable = checks.boolean("retry_unusable", retry_unusable, "Ledger")
-        self.budget = Budget(max_calls, max_cost, Prices(prices))
+        self.budget = Budget(max_calls, max_cost, max_tokens, Prices(prices))
         self.since = now() if retry_unusable else ""
         self.retry_failed = checks.boolean("retry_failed", retry_failed, "Ledger")
         self.failed_since = now() if retry_failed else ""
@@ -147,9 +153,9 @@ class Ledger:
 
     def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
         """Claim calls by key, and return the claims up to the first refused one."""
-        prices = {key: self.most(llm, chat) for key, chat in calls.items()}
+        most = {key: self.budget.most(llm, chat) for key, chat in calls.items()}
         budget = self.budget if self.budget.limited else None
-        return dict(zip(calls, self.claims.claim(prices, self.since, budget), strict=False))
+        return dict(zip(calls, self.claims.claim(most, self.since, budget), strict=False))
 
     def pay(
         self, llm: ChatModel, calls: Mapping[str, Chat], answers: Mapping[str, Completion]
@@ -157,20 +163,16 @@ class Ledger:
         """Commit the answers of claimed calls by key, and return the stored answers."""
         parameters = llm.parameters()
         prices = [
-            self.budget.spend(llm, answer, self.most(llm, calls[key]))
+            self.budget.spend(llm, answer, self.budget.most(llm, calls[key]).price)
             for key, answer in answers.items()
         ]
         rows = [
             answer_row(key, llm.name, parameters, calls[key], answer)
             for key, answer in answers.items()
         ]
-        return dict(zip(answers, self.claims.pay(rows, prices, self.since), strict=True))
-
-    def most(self, llm: ChatModel, chat: Chat) -> float:
-        """Return the maximum price of a call, 0 if there is no `max_cost`."""
-        if self.budget.max_cost is None:
-            return 0.0
-        return self.prices.of(llm, prompt_tokens(chat), most_completion_tokens(llm))
+        tokens = [0 if llm.free else tokens_of(row) for row in rows]
+        paid = self.claims.pay(rows, prices, tokens, self.since)
+        return dict(zip(answers, paid, strict=True))
 
     def wrap(self, llm: Any) -> LedgerModel:
         """Return a model behind this ledger.
@@ -179,7 +181,9 @@ class Ledger:
             llm: a `ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
 
         Raises:
-            ParameterError: `max_cost` is set, and the price of the model is unknown.
+            ParameterError: `max_cost` is set, and the price of the model is unknown; or
+                `max_tokens` is set, and the length of its answers has no limit; or
+                `retry_unusable` is set, and the model is local.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -219,7 +223,7 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        limits = {"max_calls": self.budget.max_calls, "max_cost": self.budget.max_cost}
+        limits = self.budget.limits
         settings = [f", {k}={v!r}" for k, v in limits.items() if v is not None]
         names = ("offline", "retry_unusable", "retry_failed")
         flags = [f", {name}=True" for name in names if getattr(self, name)]
@@ -243,7 +247,9 @@ class LedgerModel(ChatModel):
         ledger: the ledger that stores the answers.
 
     Raises:
-        ParameterError: the ledger has a `max_cost`, and the price of the model is unknown.
+        ParameterError: the ledger has a `max_cost`, and the price of the model is unknown; or it
+            has `max_tokens`, and the length of the model's answers has no limit; or it has
+            `retry_unusable`, and the model is local.
     """
 
     identity_name = "fairtk.LedgerModel"
@@ -255,6 +261,17 @@ class LedgerModel(ChatModel):
             raise ParameterError(
                 f"`max_cost` requires the price of {inner.name!r}, which is unknown; add it to "
                 "`prices`, or use `max_calls`"
+            )
+        if ledger.budget.max_tokens is not None and math.isnan(most_completion_tokens(inner)):
+            raise ParameterError(
+                f"`max_tokens` of a ledger requires a limit for the answers of {inner.name!r}; set "
+                "max_completion_tokens (max_tokens) of the model, or use `max_calls`"
+            )
+        if ledger.retry_unusable and inner.local:
+            raise ParameterError(
+                f"`retry_unusable` is not supported for {inner.name!r}: a local model gives the "
+                "same answer to the same prompt; change its seed (with a temperature), "
+                "max_new_tokens or the prompt"
             )
         self.llm: ChatModel = inner
         self.ledger = ledger
@@ -308,6 +325,15 @@ class LedgerModel(ChatModel):
     def at_temperature(self, temperature: float) -> LedgerModel:
         """Return the model at another temperature, behind the same ledger."""
         return LedgerModel(self.llm.at_temperature(temperature), self.ledger)
+
+    @property
+    def repeats(self) -> str:
+        """Why all answers of the model to a prompt are equal; empty if it samples."""
+        return self.llm.repeats
+
+    def numbered(self, number: int) -> LedgerModel:
+        """Return the model for one of several answers, behind the same ledger."""
+        return LedgerModel(self.llm.numbered(number), self.ledger)
 
     def key(self, chat: Chat) -> str:
         """Return the key of a call in the ledger."""

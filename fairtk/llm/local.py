@@ -60,6 +60,11 @@ class KeywordRefiner(ChatModel):
         """``"keyword-refiner"``."""
         return "keyword-refiner"
 
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal."""
+        return "it follows rules"
+
     def parameters(self) -> dict[str, Any]:
         """Return the number of terms and a digest of the table."""
         return {"terms": self.terms, "table": self._table_digest}

@@ -28,6 +28,8 @@ from functools import cached_property
 from string import Formatter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
+
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError, did_you_mean
 from fairtk.plugins import registry
@@ -105,6 +107,22 @@ class Entry(NamedTuple):
         return self.head + self.body + self.tail
 
 
+class Built(NamedTuple):
+    """A prompt, and what it has of the documents.
+
+    Attributes:
+        text: the prompt.
+        n_documents: the number of documents in it, the best ranked ones.
+        n_cut: the number of these whose text is cut.
+        n_whole: the number of documents that would fit without a cut.
+    """
+
+    text: str
+    n_documents: int
+    n_cut: int
+    n_whole: int
+
+
 class Frame(Protocol):
     """The part of a prompt builder that joins a question and entries."""
 
@@ -114,14 +132,15 @@ class Frame(Protocol):
         """Return the prompt for a question and the texts of the entries."""
 
 
-def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
+def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> Built:
     """Return a prompt that fits the window, with the complete question if possible."""
     text = prompt.join(question, [entry.text for entry in entries])
     limit = window(tokenizer)
     if limit is None or count(text, tokenizer) <= limit:
-        return text
+        return Built(text, len(entries), 0, len(entries))
 
     demands = [count(entry.text, tokenizer) for entry in entries]
+    n_whole = _number_that_fits(prompt, question, demands, limit, tokenizer)
     for n_entries in range(len(entries), 0, -1):
         # Token counts do not add up exactly where texts meet. So the joined prompt is counted, and
         # the budget is reduced by the excess.
@@ -137,9 +156,21 @@ def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokeni
             text = prompt.join(question, texts)
             excess = count(text, tokenizer) - limit
             if excess <= 0:
-                return text
+                n_cut = sum(s < d for s, d in zip(shares, demands, strict=False))
+                return Built(text, n_entries, n_cut, n_whole)
             budget -= excess
-    return _question_alone(prompt, question, limit, tokenizer)
+    return Built(_question_alone(prompt, question, limit, tokenizer), 0, 0, 0)
+
+
+def _number_that_fits(
+    prompt: Frame, question: str, demands: Sequence[int], limit: int, tokenizer: Any
+) -> int:
+    """Return the number of entries that fit the window without a cut, from the best one on."""
+    start = count(prompt.join(question, []), tokenizer)
+    words = count(prompt.join(question, [""] * len(demands)), tokenizer) - start  # that join them
+    number = np.arange(1, len(demands) + 1)
+    needed = start + words * number / max(1, len(demands)) + np.cumsum(demands)
+    return int((needed <= limit).sum())
 
 
 def divide(demands: Sequence[int], budget: int) -> list[int]:
@@ -262,7 +293,11 @@ class Prompt(ABC):
     def __call__(
         self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any
     ) -> str:
-        """Return the prompt.
+        """Return the prompt; see `build`."""
+        return self.build(question, documents, tokenizer).text
+
+    def build(self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any) -> Built:
+        """Return the prompt, and what it has of the documents.
 
         Args:
             question: the task's input, e.g. LaMP's full instruction.
@@ -329,14 +364,13 @@ class LampPrompt(Prompt):
         head, body, tail = (part.format(**values) for part in self.ENTRY)
         return Entry(head, body, tail)
 
-    def __call__(
-        self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any
-    ) -> str:
-        """Return the prompt; see `Prompt`."""
-        if self.truncate == "fair-rag":
+    def build(self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any) -> Built:
+        """Return the prompt, and what it has of the documents; see `Prompt`."""
+        if self.truncate == "fair-rag":  # each document has a fixed share of the window
             entries = [self.entry(document, rank) for rank, document in enumerate(documents)]
-            return fair_rag(self, question, entries, tokenizer).final
-        return super().__call__(question, documents, tokenizer)
+            text = fair_rag(self, question, entries, tokenizer).final
+            return Built(text, len(entries), 0, len(entries))
+        return super().build(question, documents, tokenizer)
 
     def document_budget(self, question: str, tokenizer: Any) -> int | None:
         """Return the tokens left for documents; `None` for ``"fair-rag"`` (fixed shares)."""

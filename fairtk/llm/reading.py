@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fairtk.errors import ParameterError
+from fairtk.frames.answers import (
+    CUT,
+    EMPTY,
+    FILTERED,
+    OK,
+    PROMPT_CUT,
+    REFUSED,
+    THOUGHT_ONLY,
+    UNKNOWN,
+    UNREADABLE,
+)
 from fairtk.llm.chat import Completion
-
-OK = "ok"
-CUT = "cut"
-EMPTY = "empty"
-REFUSED = "refused"
-FILTERED = "filtered"
-THOUGHT_ONLY = "thought only"
-UNREADABLE = "unreadable"
-PROMPT_CUT = "prompt cut"
-UNKNOWN = "unknown"
-
-STATUSES = (OK, CUT, EMPTY, REFUSED, FILTERED, THOUGHT_ONLY, UNREADABLE, PROMPT_CUT, UNKNOWN)
-"""The values of the column ``answer_status``."""
 
 CUTS = (CUT, PROMPT_CUT)
 """The statuses of `on_cut`."""

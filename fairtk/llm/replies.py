@@ -292,7 +292,7 @@ def _text(content: Any) -> str | None:
         return content or ""
     if isinstance(content, list):
         answer = [part for part in content if not _is_thought(part)]
-        parts = [part.get("text") if isinstance(part, dict) else part for part in answer]
+        parts = [part.get("text") if isinstance(part, dict) else None for part in answer]
         texts = [part for part in parts if isinstance(part, str)]
         return "".join(texts) if len(texts) == len(parts) else None
     return None

@@ -28,6 +28,7 @@ from fairtk.llm.chat import (
     Outcome,
     escaped,
     notify,
+    numbered_seed,
 )
 from fairtk.llm.replies import (
     BrokenReplyError,
@@ -248,6 +249,20 @@ class OpenAICompatible(ChatModel):
         if self.temperature is None:
             return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
+        other._servers = self._servers
+        return other
+
+    @property
+    def repeats(self) -> str:
+        """Why all answers to a prompt are equal, up to rounding; empty if the model samples."""
+        return "its temperature is 0" if self.temperature == 0 else ""
+
+    def numbered(self, number: int) -> ChatModel:
+        """Return the same model with the seed of one of several answers."""
+        if not number or self.repeats:
+            return super().numbered(number)
+        seed = numbered_seed(self.seed, number)
+        other = OpenAICompatible(**{**self.settings(), "seed": seed})
         other._servers = self._servers
         return other
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from fairtk.errors import FormatError
 from fairtk.io import file_lock
 from fairtk.io.atomic import part_beside, real_path
-from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
+from fairtk.llm.chat import Chat, ChatModel, Completion, Prompt, as_json, call_keys, now, questions
 from fairtk.llm.reading import is_usable
 
 FORMAT = 7
@@ -97,12 +97,14 @@ CREATE TABLE payments (
     model TEXT NOT NULL,
     prompt_tokens INTEGER,
     completion_tokens INTEGER,
-    price REAL
+    price REAL,
+    tokens INTEGER
 );
 CREATE TABLE claims (
     key TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX claims_of_owner ON claims (owner);
 CREATE TABLE owners (
@@ -110,7 +112,8 @@ CREATE TABLE owners (
     name TEXT NOT NULL,
     expires REAL,
     claims INTEGER NOT NULL,
-    price REAL NOT NULL
+    price REAL NOT NULL,
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
@@ -356,7 +359,12 @@ def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sql
                 _add_tables(connection, "TABLE")
                 if version < 6:
                     connection.execute("ALTER TABLE cells ADD COLUMN remarks TEXT")
-                connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
+                if "cached_tokens" not in _columns(connection, "answers"):
+                    connection.execute("ALTER TABLE answers ADD COLUMN cached_tokens INTEGER")
+                connection.execute("ALTER TABLE payments ADD COLUMN tokens INTEGER")
+                for table in ("claims", "owners"):
+                    column = "tokens INTEGER NOT NULL DEFAULT 0"
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
                 connection.execute(_UNKNOWN)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
                 _sign(connection)
@@ -385,6 +393,10 @@ def _sign(connection: sqlite3.Connection) -> None:
     from fairtk import __version__
 
     connection.execute("INSERT OR IGNORE INTO writers VALUES (?)", (__version__,))
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
@@ -533,7 +545,7 @@ class AnswerStore:
         return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
 
     def put_answers(
-        self, model: str, parameters: Mapping[str, Any], answers: Mapping[str, Completion]
+        self, model: str, parameters: Mapping[str, Any], answers: Mapping[Prompt, Completion]
     ) -> None:
         """Commit a model's answers by prompt, in one transaction."""
         chats = questions(answers)

@@ -49,6 +49,14 @@ class PromptTokenizer:
             return len(self.tokenize(text))
         return len(self._ids(text)) - self.num_special_tokens_to_add()
 
+    def unknown_share(self, text: str) -> float:
+        """Return the share of a text's tokens that are the unknown token."""
+        unknown = getattr(self.wrapped, "unk_token_id", None)
+        if not self._quiet or unknown is None:
+            return 0.0
+        ids = self._ids(text)
+        return ids.count(unknown) / max(1, len(ids) - self.num_special_tokens_to_add())
+
     def _ids(self, text: str) -> array[int]:
         ids = self._known.get(text)
         if ids is None:

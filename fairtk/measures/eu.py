@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,13 +15,16 @@ from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
+    PROMPT_ID,
     QANSWER,
     QID,
     SAMPLE,
     FloatArray,
     IntArray,
+    ObjectArray,
     require_columns,
 )
+from fairtk.frames.answers import check_lists, flattened, has_lists, hashable
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
@@ -38,6 +42,29 @@ def read_utility(text: str) -> Any:
 UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rougeL, em, contains, f1, ..."
 )
+
+
+@dataclass(frozen=True)
+class ScoredAnswers:
+    """The utility of rankings, sorted by query and sample; arrays of shape (n_rankings,).
+
+    Attributes:
+        query: the query.
+        sample: the sample, 0 if the run is not sampled.
+        value: the mean utility of the answers.
+        variance: the variance of the utility over the answers, NaN for one answer.
+        n: the number of answers.
+        prompt: equal for rankings that share their answers, also of other runs.
+    """
+
+    query: IntArray
+    sample: IntArray
+    value: FloatArray
+    variance: FloatArray
+    n: IntArray
+    prompt: ObjectArray
+
+
 UPPER_BOUND = Param(
     (int, float),
     default=None,
@@ -53,6 +80,8 @@ class ExpectedUtility(FairMeasure):
     ``gold_answer`` in the qrels (`fairtk.join_answers`); of several gold answers, the best match
     counts. Range and direction are the utility's. ``upper_bound`` turns an error, such as LaMP-3's
     (published with 4), into a higher-is-better value, below 0 if the error exceeds the bound.
+
+    The utility of a ranking with several answers (``Generator(..., answers=5)``) is their mean.
 
     A query without an answer gets 0; for an error without ``upper_bound``, it is undefined (NaN),
     because there is no worst value.
@@ -97,22 +126,16 @@ class ExpectedUtility(FairMeasure):
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
     def score_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
-        """Return the query and the utility of each answer, sorted by query and sample."""
-        labels, where = judged.qrels.frame, repr(self)
-        require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
-        of_row = judged.qids[judged.qrels.query]
-        gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
-        query, answers = _answers(judged, where)
-        missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
-        if missing:
-            raise InputError(
-                f"{where}: missing gold answer of qid {missing[0]!r} "
-                f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
-            )
-        values = self.utility(answers, [gold[qid] for qid in judged.qids[query]])
-        value = np.array(values, dtype=np.float64)
-        bound = self["upper_bound"]
-        return query, value if bound is None else bound - value
+        """Return the query and the utility of each ranking, sorted by query and sample.
+
+        The utility of a ranking with several answers is their mean.
+        """
+        scored = self.scored(judged)
+        return scored.query, scored.value
+
+    def scored(self, judged: LabeledRun) -> ScoredAnswers:
+        """Return the utility of each ranking, and how much it varies over its answers."""
+        return judged.derived(_scored, self)
 
     @property
     def of_sample(self) -> ExpectedUtility:
@@ -141,6 +164,32 @@ class ExpectedUtility(FairMeasure):
         return Scores.of(result, [("no answer, without a worst value (no upper_bound)", absent)])
 
 
+def _scored(judged: LabeledRun, measure: ExpectedUtility) -> ScoredAnswers:
+    labels, where = judged.qrels.frame, repr(measure)
+    require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
+    of_row = judged.qids[judged.qrels.query]
+    gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
+    query, sample, prompt, cells = _answers(judged, where)
+    cell, answers = flattened(cells)
+    missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
+    if missing:
+        raise InputError(
+            f"{where}: missing gold answer of qid {missing[0]!r} "
+            f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
+        )
+    values = measure.utility(answers, [gold[qid] for qid in judged.qids[query[cell]]])
+    value = np.array(values, dtype=np.float64)
+    bound = measure["upper_bound"]
+    value = value if bound is None else bound - value
+    n = np.bincount(cell, minlength=len(query))
+    if len(answers) == len(query):
+        return ScoredAnswers(query, sample, value, np.full(len(query), np.nan), n, prompt)
+    mean = average(cell, value, len(query))
+    squares = np.bincount(cell, weights=(value - mean[cell]) ** 2, minlength=len(query))
+    variance = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
+    return ScoredAnswers(query, sample, mean, variance, n, prompt)
+
+
 def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dict[str, Any]:
     """Return the gold answer of each query that has one, a string or a list of alternatives.
 
@@ -166,18 +215,26 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
     return gold
 
 
-def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
-    """Return the query and the text of each answer, one per (qid, sample)."""
+def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, IntArray, ObjectArray, ObjectArray]:
+    """Return query, sample, prompt and answers of each ranking; see `ScoredAnswers`."""
     frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
-        return np.zeros(0, dtype=np.int64), []
+        nothing = np.zeros(0, dtype=object)
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, nothing
     require_columns(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         judged.run.checked()
     query = judged.run.frame_query
     samples = judged.run.samples
     sample = 0 if samples is None else samples
-    table = pd.DataFrame({"query": query, "sample": sample, "text": frame[QANSWER].to_numpy()})
+    texts: Any = frame[QANSWER].to_numpy()
+    several = has_lists(texts)
+    if several:
+        check_lists(texts, judged.run.refuse)
+        texts = hashable(texts)
+    table = pd.DataFrame({"query": query, "sample": sample, "text": texts})
+    if several:
+        table["prompt"] = frame[PROMPT_ID].to_numpy() if PROMPT_ID in frame.columns else ""
     if table["text"].isna().any():
         row = frame.iloc[int(np.flatnonzero(table["text"].isna())[0])]
         raise InputError(
@@ -195,7 +252,12 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
         )
     table = table.sort_values(["query", "sample"])
     query = judged.query_of_run[table["query"].to_numpy()]
-    return query, [str(text) for text in table["text"]]
+    cells = table["text"].to_numpy(dtype=object)
+    if several:
+        # equal prompts of different models have different answers
+        prompt = hashable(list(zip(table["prompt"], cells, strict=True)))
+        return query, table["sample"].to_numpy(), prompt, cells
+    return query, table["sample"].to_numpy(), cells, cells
 
 
 EU = ExpectedUtility()

@@ -8,15 +8,27 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import MeasureError
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, FloatArray, Run
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    FloatArray,
+    Run,
+)
+from fairtk.frames.answers import PROMPT_CUT, STATUSES
 from fairtk.measures.base import FairMeasure, named_failures, where_of
 from fairtk.measures.foreign import (
     refuse_samples,
     require_measure_columns,
+    run_columns,
     split_by_provider,
     values_of_others,
 )
-from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.scores import Scores
 from fairtk.remarks import KINDS
 
@@ -43,7 +55,10 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             families.setdefault(_family(measure), []).append(measure)
     for family in families.values():
         results = type(family[0]).score_together(family, judged)
-        scores |= {m: checked_scores(m, results[m], judged) for m in family}
+        scores |= {
+            m: _without_cut_prompts(m, checked_scores(m, results[m], judged), judged)
+            for m in family
+        }
     for measure, parts in composite.items():
         with named_failures(measure):
             result = measure.combine([scores[part] for part in parts], judged)
@@ -56,6 +71,20 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
             judged.run.checked()  # the same checks as for a sampled run
         scores |= {m: Scores(v) for m, v in values_of_others(missing, judged, judged.run).items()}
     return {measure: scores[measure] for measure in listed}
+
+
+UNREAD_PROMPT = "the server has read less than half of a prompt"
+
+
+def _without_cut_prompts(measure: Any, scores: Scores, judged: LabeledRun) -> Scores:
+    """Return scores with NaN for queries with a cut prompt, if they read answers or credit."""
+    query, status = judged.derived(answer_statuses)
+    is_cut = status == STATUSES.index(PROMPT_CUT)
+    if not is_cut.any() or {QANSWER, CREDIT}.isdisjoint(run_columns([measure])):
+        return scores
+    mask = np.bincount(query[is_cut], minlength=len(judged.qids)) > 0
+    reasons = [(UNREAD_PROMPT, mask), *scores.undefined.items()]
+    return Scores.of(scores.values, reasons, scores.counts)
 
 
 def _family(measure: FairMeasure) -> type:

@@ -7,7 +7,16 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from fairtk.frames import DOCNO, EXPOSURE, SCORE, Qrels, Run, require_columns
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    EXPOSURE,
+    QANSWER,
+    SCORE,
+    Qrels,
+    Run,
+    require_columns,
+)
 from fairtk.measures.evaluation import evaluate
 from fairtk.measures.facts import RunFacts, deepest_cutoff
 from fairtk.measures.foreign import (
@@ -44,6 +53,7 @@ class Evaluator:
         names = [*chain(*(m.QREL_COLUMNS for m in own)), *qrel_columns(strict)]
         self._given, self._label_columns = qrels, dict.fromkeys(names)
         self._reads_documents = DOCNO in names or bool(self._others)
+        self._reads_answers = not {QANSWER, CREDIT}.isdisjoint(run_columns(measures))
         self._deepest = deepest_cutoff(measures)
 
     @cached_property
@@ -82,4 +92,5 @@ class Evaluator:
             run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         scores = evaluate(self.measures if measures is None else measures, judged)
-        return scores, RunFacts.of(judged, self._deepest, self._reads_documents)
+        reads = self._reads_documents, self._reads_answers
+        return scores, RunFacts.of(judged, self._deepest, *reads)

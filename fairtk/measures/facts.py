@@ -7,21 +7,37 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fairtk.errors import format_list
-from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import (
+    DOCNO,
+    LABEL,
+    QANSWER,
+    RANK,
+    SCORE,
+    BoolArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+)
+from fairtk.frames.answers import OK, STATUSES, flattened, has_lists, hashable
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
-from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.remarks import (
+    BY_STATUS,
+    EQUAL_ANSWERS,
     LENGTHS_DIFFER,
     MISSING,
     MIXED_SAMPLES,
     NO_COMMON,
     NO_JUDGED_DOCUMENT,
+    NO_UTILITY,
     SHORT_RANKINGS,
     SIZES_DIFFER,
     UNDEFINED,
@@ -29,6 +45,7 @@ from fairtk.remarks import (
     Remark,
     make_remark,
 )
+from fairtk.utilities import Utility
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,8 @@ class RunFacts:
         least_rank: the smallest difference between the rank of a row and its position.
         off: the number of sampled rankings whose ranks are not contiguous from 0, and from 1;
             shape (2, n_queries).
+        statuses: the number of answers with each of `STATUSES`; shape (n_statuses, n_queries).
+        answers: two different answers, or the only one; empty if no measure reads answers.
     """
 
     present: BoolArray
@@ -57,16 +76,22 @@ class RunFacts:
     n_samples: IntArray
     least_rank: IntArray
     off: IntArray
+    statuses: IntArray
+    answers: frozenset[str]
 
     @classmethod
-    def of(cls, judged: LabeledRun, deepest: int, documents: bool = True) -> RunFacts:
+    def of(
+        cls, judged: LabeledRun, deepest: int, documents: bool = True, answers: bool = False
+    ) -> RunFacts:
         """Return the facts about a run.
 
         Args:
             judged: the run.
             deepest: the largest cutoff of the measures.
             documents: whether a measure reads documents.
+            answers: whether a measure reads answers or credit.
         """
+        of_answers = _answers(judged, answers)
         run, n_queries = judged.run, len(judged.qids)
         unjudged = np.full(n_queries, "", dtype=object)
         zeros = np.zeros(n_queries, dtype=np.int64)
@@ -74,7 +99,7 @@ class RunFacts:
         documents &= {DOCNO, SCORE} <= {*run.frame.columns}
         if not documents or DOCNO not in judged.qrels.frame.columns:
             nothing = np.stack([zeros, zeros])
-            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing)
+            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing, *of_answers)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros.copy()
         np.minimum.at(shortest, query, length)
@@ -91,7 +116,7 @@ class RunFacts:
         }
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
-        return cls(*queries, shortest, n_documents, unjudged, few, *samples)
+        return cls(*queries, shortest, n_documents, unjudged, few, *samples, *of_answers)
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -117,7 +142,24 @@ class RunFacts:
             n_samples=column("n_samples"),
             least_rank=column("least_rank"),
             off=column("off"),
+            statuses=column("statuses"),
+            answers=frozenset(sorted(frozenset().union(*(b.answers for b in blocks)))[:2]),
         )
+
+
+def _answers(judged: LabeledRun, reads: bool) -> tuple[IntArray, frozenset[str]]:
+    """Return `statuses` and `answers` of `RunFacts`."""
+    statuses = np.zeros((len(STATUSES), len(judged.qids)), dtype=np.int64)
+    if not reads:
+        return statuses, frozenset()
+    query, status = judged.derived(answer_statuses)
+    np.add.at(statuses, (status, query), 1)
+    texts = judged.run.frame.get(QANSWER)
+    if texts is None:
+        return statuses, frozenset()
+    if has_lists(texts):
+        texts = pd.Series(flattened(hashable(texts))[1], dtype=object)
+    return statuses, frozenset(texts.unique()[:2].tolist())
 
 
 def _samples(judged: LabeledRun) -> tuple[IntArray, IntArray, IntArray]:
@@ -168,6 +210,7 @@ def remarks_on_runs(
     remarks = []
     for system, of_run in facts.items():
         remarks += _ids(qrels, system, of_run)
+        remarks += _statuses(qrels, system, of_run)
         remarks += _mixed_samples(qrels, system, of_run)
     remarks += _lengths(measures, qrels, facts)
     if len(facts) > 1:
@@ -196,6 +239,20 @@ def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
     )
     remark = make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)
     return [absent, remark and replace(remark, total=int(counted.sum()))]
+
+
+def _statuses(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
+    """Return the remarks on the statuses of answers, and on answers that are all equal."""
+    remarks = [
+        make_remark(BY_STATUS[status], "", system, number, qrels.qids)
+        for status, number in zip(STATUSES, facts.statuses, strict=True)
+        if status != OK
+    ]
+    if len(facts.answers) == 1 and facts.present.sum() > 1:
+        [answer] = facts.answers
+        detail = f"{answer!r:.60}"
+        remarks.append(make_remark(EQUAL_ANSWERS, "", system, facts.present, qrels.qids, detail))
+    return remarks
 
 
 def _mixed_samples(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
@@ -289,6 +346,24 @@ def remarks_on_values(measure: Any, scores: Scores, qids: ObjectArray, system: s
     return [remark for remark in remarks if remark is not None]
 
 
+def no_utility(
+    measure: Any, scores: Sequence[Scores], facts: Sequence[RunFacts], qids: ObjectArray
+) -> list[Remark]:
+    """Return the remark that all answers of all systems have the utility 0."""
+    if not isinstance(measure, ExpectedUtility):
+        return []
+    if measure.better != "higher" or measure.bounds[0] != 0:
+        return []
+    values = np.stack([one.values for one in scores])
+    answered = np.stack([of_run.present for of_run in facts]) & ~np.isnan(values)
+    concerned = answered.any(axis=0)
+    if concerned.sum() < 2 or (values[answered] != 0).any():
+        return []
+    detail = getattr(measure.utility, "if_zero", Utility.if_zero)
+    remark = make_remark(NO_UTILITY, format_measure(measure), "", concerned, qids, detail)
+    return [] if remark is None else [remark]
+
+
 def remarks_on_measures(measures: Iterable[Any]) -> list[Remark]:
     """Return the remarks that hold for measures whatever the run."""
     parts = dict.fromkeys(part for measure in measures for part in iter_parts(measure))
@@ -300,4 +375,5 @@ def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) 
     remarks = remarks_on_measures(scores)
     for measure, of_measure in scores.items():
         remarks += remarks_on_values(measure, of_measure, qrels.qids, "")
+        remarks += no_utility(measure, [of_measure], [facts], qrels.qids)
     return remarks + remarks_on_runs(list(scores), qrels, {"": facts})

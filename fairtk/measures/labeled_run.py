@@ -23,6 +23,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
+from fairtk.frames.answers import statuses_of
 from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
 from fairtk.frames.derived import Deriving
 from fairtk.frames.ids import decode_ids
@@ -257,3 +258,12 @@ class LabeledRun(Deriving):
             rows = order[start[index] : start[index + 1]]
             run = frame.iloc[rows] if len(rows) else None
             yield qid, labels.iloc[self.qrels.rows_of(index)], run
+
+
+def answer_statuses(judged: LabeledRun) -> tuple[IntArray, IntArray]:
+    """Return the query of each answer, and the index of its status in `STATUSES`.
+
+    Both have shape (n_answers,), and are empty if the run has no column ``answer_status``.
+    """
+    query, status = statuses_of(judged.run)
+    return judged.query_of_run[query], status

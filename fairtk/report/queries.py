@@ -30,6 +30,7 @@ from fairtk.frames import (
     IntArray,
     Run,
 )
+from fairtk.frames.answers import flattened
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results
@@ -194,8 +195,16 @@ def _answers(frame: pd.DataFrame, rankings: Run) -> tuple[IntArray, list[str] | 
     if QANSWER not in frame.columns:
         return np.zeros(rankings.n_rankings, dtype=np.int64), None
     texts = frame[QANSWER].to_numpy()[rankings.order[rankings.ranking_start[:-1]]]
-    codes, distinct = pd.factorize(np.array([_plain(text) for text in texts], dtype=object))
+    codes, distinct = pd.factorize(np.array([_shown(text) for text in texts], dtype=object))
     return codes.astype(np.int64), [str(text) for text in distinct]
+
+
+def _shown(cell: Any) -> Any:
+    """Return an answer, or several answers as a list with numbers."""
+    _, several = flattened([cell])
+    if len(several) == 1:
+        return _plain(several[0])
+    return "\n".join(f"{number}. {_plain(text)}" for number, text in enumerate(several, 1))
 
 
 def _add_labels(queries: Mapping[str, dict[str, Any]], qrels: pd.DataFrame | None) -> None:

@@ -318,7 +318,11 @@ def _cell(name: str, value: Any, digits: int) -> str:
 
 
 def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> Table:
-    """Return the counts of rankings, answers, and missing, failed and undefined queries."""
+    """Return the counts of rankings, answers, and missing, failed and undefined queries.
+
+    If answers have a status, there is a column with their numbers by status.
+    """
+    statuses = results.answer_status
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
     counts = results.counts[results.counts["undefined"] > 0]
@@ -345,12 +349,18 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
                 str(system.answers) if system.answered else "none",
             ]
         )
+        if len(statuses):
+            numbers = statuses.loc[name] if name in statuses.index else statuses.iloc[0] * 0
+            texts = [f"{status}: {number}" for status, number in numbers.items() if number]
+            rows[-1].append(", ".join(texts) or "none")
     heads = ["system", "queries", "missing", "failed", "undefined"]
     heads += ["rankings per query", "rankings", "distinct rankings", "distinct answers"]
+    heads += ["answer status"] if len(statuses) else []
     caption = (
         "Queries: with a ranking or an answer; missing: with labels but without rows; failed: the "
         "pipeline raised an error; undefined: excluded from means and tests. Distinct rankings (to "
         "the depth of this page) and answers are counted within each query."
+        + (" Answer status: the number of answers with each status." if len(statuses) else "")
     )
     return Table(heads, rows, caption)
 

@@ -1,4 +1,4 @@
-"""Errors of a mean over queries and over samples."""
+"""Errors of a mean over queries, over samples, and over answers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ class TwoLevelMean:
     Attributes:
         n: the number of queries with a value.
         mean: the mean of their values.
-        error: the standard error of the mean over queries and samples.
+        error: the standard error of the mean over queries, samples and answers.
         error_queries: the standard error over queries alone, as with infinitely many samples.
         error_samples: the standard error over samples alone, for these queries; NaN if the variance
             of a query is unknown.
+        error_answers: the standard error over the answers of a model alone, for these queries and
+            samples; NaN if unknown.
         low: the lower end of the interval over queries and samples (Student); NaN if all values are
             equal.
         high: the upper end.
-        low_samples: the lower end of the interval over samples (normal); NaN if `error_samples` is
-            0 or NaN.
+        low_samples: the lower end of the interval over samples and answers (normal); NaN if this
+            error is 0 or NaN.
         high_samples: the upper end.
         note: the reason if `low` is NaN, otherwise ``""``.
     """
@@ -38,6 +40,7 @@ class TwoLevelMean:
     error: float
     error_queries: float
     error_samples: float
+    error_answers: float
     low: float
     high: float
     low_samples: float
@@ -46,17 +49,23 @@ class TwoLevelMean:
 
 
 def two_level_mean(
-    values: npt.ArrayLike, variances: npt.ArrayLike, *, confidence: float = 0.95
+    values: npt.ArrayLike,
+    variances: npt.ArrayLike,
+    answer_variances: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
 ) -> TwoLevelMean:
-    """Compute a mean and the contributions of queries and samples to its error.
+    """Compute a mean and the contributions of queries, samples and answers to its error.
 
     The variance of the values over queries is the variance of the true values plus the mean
-    sampling variance, so the former is the difference (at least 0).
+    variance over samples and answers, so the former is the difference (at least 0).
 
     Args:
         values: values or differences, one per query, shape (n,); NaN is skipped.
         variances: the sampling variances, same shape: 0 for exact values, NaN if unknown. Unbiased
             estimates may be negative.
+        answer_variances: the variances of the values over the answers of a model, same shape; NaN
+            or `None` if unknown, which counts as 0 in other errors.
         confidence: the level of the intervals, in (0, 1).
 
     Returns:
@@ -70,26 +79,34 @@ def two_level_mean(
 
     check_drawing(confidence, 1)
     value, variance = numbers(values, "values", ndim=1), numbers(variances, "variances", ndim=1)
-    if value.shape != variance.shape:
-        raise InputError(
-            f"values and variances must have the same length, got {len(value)} and {len(variance)}"
-        )
+    unknown = np.full(value.shape, np.nan)
+    answer = unknown if answer_variances is None else answer_variances
+    answer = numbers(answer, "answer_variances", ndim=1)
+    for name, array in (("variances", variance), ("answer_variances", answer)):
+        if value.shape != array.shape:
+            raise InputError(
+                f"values and {name} must have the same length, got {len(value)} and {len(array)}"
+            )
     defined = ~np.isnan(value)
-    value, variance = value[defined], variance[defined]
+    value, variance, answer = value[defined], variance[defined], answer[defined]
     n = len(value)
     if n == 0:
         nan = math.nan
-        return TwoLevelMean(0, nan, nan, nan, nan, nan, nan, nan, nan, TOO_FEW)
-    mean, of_samples = float(value.mean()), float(variance.mean())
-    error_samples = math.sqrt(max(of_samples, 0.0) / n) if not math.isnan(of_samples) else math.nan
+        return TwoLevelMean(0, nan, nan, nan, nan, nan, nan, nan, nan, nan, TOO_FEW)
+
+    def error_of(part: float) -> float:
+        return math.nan if math.isnan(part) else math.sqrt(max(part, 0.0) / n)
+
+    mean, of_samples, of_answers = (float(part.mean()) for part in (value, variance, answer))
+    within = max(of_samples + (0.0 if math.isnan(of_answers) else of_answers), 0.0)
+    within = math.nan if math.isnan(of_samples) else within
     total = float(value.var(ddof=1)) if n > 1 else math.nan
     error = math.sqrt(total / n)
-    of_queries = total - max(of_samples, 0.0) if not math.isnan(of_samples) else math.nan
-    error_queries = math.sqrt(max(of_queries, 0.0) / n) if not math.isnan(of_queries) else math.nan
     (low,), (high,) = mean_intervals(value[None], confidence=confidence)
     # an estimated variance of 0 has no interval
-    near = float(norm.ppf((1 + confidence) / 2)) * (error_samples or math.nan)
+    near = float(norm.ppf((1 + confidence) / 2)) * (error_of(within) or math.nan)
     return TwoLevelMean(
-        n, mean, error, error_queries, error_samples, float(low), float(high),
+        n, mean, error, error_of(total - within), error_of(of_samples), error_of(of_answers),
+        float(low), float(high),
         mean - near, mean + near, no_interval(value) if math.isnan(low) else "",
     )  # fmt: skip

@@ -25,6 +25,7 @@ from fairtk.llm import (
     Message,
     OpenAICompatible,
 )
+from fairtk.llm.budget import Most
 from fairtk.llm.chat import questions
 
 pytest.importorskip("openai")
@@ -228,6 +229,19 @@ def test_a_batch_belongs_to_one_ledger(world, tmp_path):
 
 
 # Money -------------------------------------------------------------------------------------------
+
+
+def test_a_budget_of_tokens(tmp_path):
+    # 5 tokens of a prompt, and 10 of its answer
+    world = World(tmp_path, max_tokens=50)
+    written = world.write(list("abcde"), world.model(max_tokens=10))
+    assert (written.prompts, written.left_out) == (3, 2)
+    assert written.reason.startswith("max_tokens=50")
+    query = "SELECT tokens FROM owners WHERE expires IS NULL"
+    assert world.ledger.store.file.read(query) == [(45,)]
+    world.read([answered(world.lines()[0])])
+    assert world.ledger.store.file.read(query) == [(30,)]
+    assert world.ledger.store.file.read("SELECT tokens FROM payments") == [(15,)]
 
 
 def test_a_budget_is_claimed_at_writing_and_settled_at_reading(tmp_path):
@@ -481,7 +495,7 @@ def test_claims_of_folders_do_not_slow_down_calls(world):
         budget = Ledger(world.ledger.path, max_calls=10_000).budget
         with world.ledger.store.file._use() as connection:  # no renewal meanwhile
             connection.set_progress_handler(step, 1)
-            (claim,) = world.ledger.claims.claim({key: 0.0}, "", budget)
+            (claim,) = world.ledger.claims.claim({key: Most()}, "", budget)
             connection.set_progress_handler(None, 1)
         assert claim.state == "mine"
         return count[0]

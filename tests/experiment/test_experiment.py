@@ -74,7 +74,7 @@ def test_prefixes_run_once_and_prompts_are_generated_once(data, tmp_path):
     # the answer of each ranking is that of its prompt: all systems in one frame
     answers = pd.concat([found.answers(name) for name in found.systems])
     assert answers["qanswer"].str.startswith("answer ").all()
-    assert list(found.answers("fixed").columns) == ["qid", "qanswer"]
+    assert list(found.answers("fixed").columns) == ["qid", "qanswer", "answer_status"]
     assert len(found.answers("alpha 0")) == 4 * len(topics)
 
 

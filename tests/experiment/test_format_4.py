@@ -34,9 +34,10 @@ def expected(folder):
 
 
 def answers(path):
-    """Return all stored answers, and the number of payments."""
+    """Return all stored answers without their ends, and the number of payments."""
+    columns = "key, model, parameters, prompt, answer, prompt_tokens, seconds, created"
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("SELECT * FROM answers ORDER BY key").fetchall()
+        rows = database.execute(f"SELECT {columns} FROM answers ORDER BY key").fetchall()
         return rows, database.execute("SELECT count(*) FROM payments").fetchone()
 
 

@@ -164,6 +164,7 @@ CALLS = {
     "to_csv": lambda r, f: r.to_csv(),
     "plot_trade_off": lambda r, f: svg_text(r.plot_trade_off("AWRF@2", EE_R @ 2)),
     "cite": lambda r, f: r.cite(),
+    "answer_status": lambda r, f: r.answer_status,
     "report": _saved(lambda r, f: r.report(f / "page.html")),
     "save": _saved(lambda r, f: r.save(f)),
     "to_trec": _saved(lambda r, f: r.to_trec(f)),

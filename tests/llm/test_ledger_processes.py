@@ -27,6 +27,7 @@ from fairtk.llm import (
     LLMError,
     OpenAICompatible,
 )
+from fairtk.llm.budget import Most
 from fairtk.llm.claims import LEASE, process_name
 
 PROCESSES = 4
@@ -248,7 +249,7 @@ def test_a_renewal_changes_one_row_and_none_without_claims(tmp_path):
                 return connection.total_changes - before
 
         assert changes() == 0
-        claims.claim({str(number): 0.0 for number in range(1000)})
+        claims.claim({str(number): Most() for number in range(1000)})
         file.write(lambda database: database.execute("UPDATE owners SET expires = 0"))
         begin = time.time()
         assert changes() == 1

@@ -93,9 +93,10 @@ def test_keyword_refiner_adds_the_next_terms():
 @example("I cannot. You would say that this is a sentence. Would you, please?", "female")
 @example(" ".join(f"word{i}" for i in range(300)), "female")
 def test_keyword_refiner_refines_any_query_with_a_word(query, group):
-    [answer] = KeywordRefiner().complete([refinement(query, group)])
+    chat = refinement(query, group)
+    [answer] = KeywordRefiner().complete([chat])
     terms = KeywordRefiner().table[group]
-    refined = parse_completion(answer, before=query)
+    refined = parse_completion(answer, chat, before=query)
     assert set(refined.lower().split()) & {term.lower() for term in terms}
     query_words = {word.lower() for word in words(query.replace("_", " "))}
     assert query_words <= set(refined.lower().split())

@@ -75,17 +75,22 @@ def test_a_file_names_each_version_that_wrote_it(tmp_path):
         assert opened.store.file.read(query) == [(fairtk.__version__,)]
 
 
-@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("version", [4, 5, 6])
 @pytest.mark.parametrize("offline", [False, True])
 def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, version, offline):
     shutil.unpack_archive(ARCHIVE, tmp_path)
     path = tmp_path / "answers.sqlite"
-    if version == 5:
+    if version > 4:
         with Ledger(path):
             pass
         run_sql(
             path,
-            "PRAGMA user_version = 5",
+            f"PRAGMA user_version = {version}",
+            "ALTER TABLE answers DROP COLUMN cached_tokens",
+        )
+    if version == 5:
+        run_sql(
+            path,
             "DROP TABLE failures",
             "DROP TABLE writers",
             "ALTER TABLE cells DROP COLUMN remarks",

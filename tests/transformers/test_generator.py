@@ -85,7 +85,7 @@ def test_the_question_comes_before_the_query():
 def test_topics_get_one_answer_per_query():
     topics = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"], "extra": [1, 2]})
     out = Generator(Echo(), DOCUMENTS)(topics)
-    assert out.columns.tolist() == ["qid", "query", "extra", "qanswer"]
+    assert out.columns.tolist() == ["qid", "query", "extra", "qanswer", "answer_status"]
     assert out.qanswer.tolist() == ["b:", "a:"]
     with pytest.raises(DuplicateError, match="qid '1'"):
         Generator(Echo())(pd.DataFrame({"qid": ["1", "1"], "query": ["b", "a"]}))
@@ -186,7 +186,8 @@ def test_empty_frames_inspection_and_schematic_load_nothing(monkeypatch):
 
 def test_settings_and_equality():
     assert repr(FlanT5("m", "lamp-4", cutoff=3)).startswith(
-        "FlanT5(model='m', prompt=Lamp4(truncate='keep-question'), cutoff=3, device='auto'"
+        "FlanT5(model='m', prompt=Lamp4(truncate='keep-question'), cutoff=3, "
+        "answer='after-thinking', answers=1, on_cut='keep', device='auto'"
     )
     for other in (FlanT5("m", num_beams=2), Generator(HuggingFaceSeq2Seq("m"))):
         assert FlanT5("m") != other

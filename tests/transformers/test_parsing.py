@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.llm import Completion
+from fairtk.llm.chat import questions
 from fairtk.transformers.fair_qr.keywords import (
     AnswerError,
     changes,
@@ -93,7 +94,7 @@ def test_keywords(answer, keywords):
         ("Mrs. Dalloway goes out. physics, women", "sentence"),
         ("\u0301 \u094d", "no keywords"),  # marks alone
         ("[1, 2]", "a list of words"),
-        ("<think>physics, women", "markup"),  # cut off while thinking
+        ("<think>physics, women", "empty"),  # cut off while thinking
         ("<think>physics, women</think>", "empty"),
         ("<b>physics</b>, women", "markup"),
         ('["sorry"]', "refused"),
@@ -109,12 +110,13 @@ def test_what_is_rejected(answer, reason):
 
 @pytest.mark.parametrize(
     ("finish", "reason"),
-    [("length", "cut off"), ("refusal", "refused"), ("content_filter", "refused")],
+    [("length", "cut off"), ("refusal", "refused"), ("content_filter", "filtered")],
 )
 def test_how_an_answer_ended_matters(finish, reason):
+    [chat] = questions(["?"])
     with pytest.raises(AnswerError, match=reason):
-        parse_completion(Completion("physics, women", finish=finish))
-    assert parse_completion(Completion("physics, women")) == "physics women"
+        parse_completion(Completion("physics, women", finish=finish), chat)
+    assert parse_completion(Completion("physics, women"), chat) == "physics women"
 
 
 @given(st.text(max_size=300))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,9 +20,18 @@ from fairtk.errors import (
     ParameterError,
 )
 from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, require_topics
+from fairtk.frames.answers import (
+    CUT,
+    EMPTY,
+    FILTERED,
+    REFUSED,
+    THOUGHT_ONLY,
+    UNREADABLE,
+)
 from fairtk.frames.texts import qids_of
 from fairtk.frames.texts import words as words_of
-from fairtk.llm import ChatModel, Completion, Failure, as_chat_model
+from fairtk.llm import Chat, ChatModel, Completion, Failure, as_chat_model
+from fairtk.llm.reading import after_thinking, read
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.remarks import NOT_REFINED
 from fairtk.stage_context import remark
@@ -32,7 +41,6 @@ MOST_WORDS = 64
 """The maximum number of words in a list of keywords."""
 
 _FENCE = re.compile(r"^```[\w-]*[ \t]*\n(.*?)\n?```$", re.DOTALL)
-_THOUGHTS = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*<\|message\|>(.*)", re.DOTALL | re.IGNORECASE)
 """The final channel of models that write in channels; the others contain reasoning."""
 _BARE_FINAL = re.compile(r"^(?:analysis|commentary).*assistantfinal(.*)", re.DOTALL)
@@ -75,25 +83,37 @@ class AnswerError(InputError):
     """An answer is not a list of keywords."""
 
 
-def parse_completion(completion: Completion, text: str | None = None, before: str = "") -> str:
+_REASONS = {
+    CUT: "the answer was cut off at the maximum number of tokens",
+    EMPTY: "the answer is empty",
+    REFUSED: "the model refused to answer",
+    FILTERED: "the server filtered the answer",
+    THOUGHT_ONLY: "the model thought without an answer",
+    UNREADABLE: "the response of the server is not text",
+}
+
+
+def parse_completion(
+    completion: Completion,
+    chat: Chat,
+    find: Callable[[str], str] = str,
+    before: str = "",
+) -> str:
     """Return the keywords of a completion.
 
     Args:
         completion: the answer.
-        text: the part of it that contains the keywords; `None` for the full text.
+        chat: the prompt.
+        find: returns the part of the text after thinking that contains the keywords.
         before: the keywords to refine; their number is added to the limit.
 
     Raises:
-        AnswerError: the answer was cut off, filtered or refused, or `parse_keywords` rejects it.
+        AnswerError: there is no answer (`fairtk.llm.reading`), or `parse_keywords` rejects it.
     """
-    if completion.finish == "length":
-        raise AnswerError("the answer was cut off at the maximum number of tokens")
-    if completion.finish in ("refusal", "content_filter"):
-        raise AnswerError("the model refused to answer")
-    if completion.finish == "unreadable":
-        raise AnswerError("the response of the server is not text")
-    most = MOST_WORDS + len(words_of(before))
-    return parse_keywords(completion.text if text is None else text, most)
+    reading = read(completion, chat.text)
+    if reading.status in _REASONS:
+        raise AnswerError(_REASONS[reading.status])
+    return parse_keywords(find(reading.answer), MOST_WORDS + len(words_of(before)))
 
 
 def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
@@ -102,7 +122,7 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     The parser accepts words separated by commas, semicolons, line breaks, bullets, numbers or
     spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``, also
     within a code fence, within quotation marks, or after a label such as ``Final refined
-    keywords:``. It ignores reasoning between ``<think>`` and ``</think>`` and in channels other
+    keywords:``. It ignores reasoning before ``</think>`` or ``[/THINK]`` and in channels other
     than the final one. Other markup is an error. Operators of query languages are removed.
 
     Args:
@@ -112,7 +132,7 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     Raises:
         AnswerError: the answer is empty, too long, a sentence or a refusal.
     """
-    text = _ENDS.sub("", _THOUGHTS.sub("", text))
+    text = _ENDS.sub("", after_thinking(text)[0])
     final = _FINAL.search(text) or _BARE_FINAL.search(text)
     text = final.group(1) if final else text
     tag = _TAG.search(text)
@@ -244,7 +264,7 @@ def refine(
             continue
         counts = (outcome.prompt_tokens, outcome.completion_tokens, outcome.seconds)
         try:
-            query = parse_completion(outcome, prompt.answer(outcome.text), request.keywords)
+            query = parse_completion(outcome, chat, prompt.answer, request.keywords)
             results.append(Refined(query, "", *counts))
         except AnswerError as error:
             llm.reject(chat)

@@ -21,13 +21,21 @@ from fairtk.display.tables import frame_html
 from fairtk.errors import DataWarning, NotFoundError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require_columns
+from fairtk.frames.texts import words as words_of
 from fairtk.groups import Divergence, Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.plugins import as_position_model
 from fairtk.plugins.registry import as_divergence
-from fairtk.remarks import IGNORED_WORDS, NO_GROUPED_DOCUMENT, NO_TARGET, NOT_REFINED
+from fairtk.remarks import (
+    IGNORED_WORDS,
+    KEPT_FAILURES,
+    NO_GROUPED_DOCUMENT,
+    NO_TARGET,
+    NOT_REFINED,
+    OFF_TOPIC,
+)
 from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.candidates import Tokens, dropped_words, index_tokens
@@ -107,6 +115,7 @@ class Progress:
         lists: the iterations of the kept lists.
         active: whether the loop continues.
         missing: why the query has no result; empty if it has one.
+        failure: why the last call failed, also if the query keeps its list; otherwise empty.
         problem: the kind of remark on a query whose first ranking cannot be improved, or empty.
     """
 
@@ -118,6 +127,7 @@ class Progress:
     lists: list[int] = field(default_factory=list)
     active: bool = True
     missing: str = ""
+    failure: str = ""
     problem: str = ""
 
     def at(self, iteration: int) -> Step:
@@ -178,12 +188,14 @@ class FairQROutcome:
     Attributes:
         run: one ranking per query (R), except for missing queries.
         missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
+        kept: the queries whose call failed and that kept their list, with the same columns.
         waited: seconds of waiting for the model; calls overlap.
         look: a function that computes the trace on first use.
     """
 
     run: pd.DataFrame
     missing: pd.DataFrame
+    kept: pd.DataFrame
     waited: float
     look: Callable[[], pd.DataFrame]
 
@@ -240,10 +252,13 @@ class Loop:
         results = {query.qid: query.lists for query in queries if not query.missing}
         ranked = with_topics(system.ordering.order(self._runs, self._topics, results), self._topics)
         rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
-        missing = pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
+        failed = [q for q in queries if q.failure and not q.missing]
+        kept = [(q.qid, q.steps[-1].iteration, q.failure) for q in failed]
+        columns = ["qid", "iteration", "reason"]
+        frames = pd.DataFrame(rows, columns=columns), pd.DataFrame(kept, columns=columns)
         self._remark()
         look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
-        return FairQROutcome(ranked, missing, self._waited, look)
+        return FairQROutcome(ranked, *frames, self._waited, look)
 
     def _retrieve(self, queries: Sequence[Progress]) -> None:
         """Retrieve with the keywords of the last steps, measure, and keep the list or stop.
@@ -328,6 +343,7 @@ class Loop:
         query.steps.append(step)
         if answer.query is None:
             query.stop(answer.reason)
+            query.failure = answer.reason
             query.missing = "" if self._system.failed == "keep" else answer.reason
         elif any(same_words(text, answer.query) for text in earlier):
             query.stop("no new keywords")
@@ -349,8 +365,13 @@ class Loop:
         queries, tokens = self._queries, self._tokens
         reasons = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
         words = [[] if tokens is None else _ignored_words(query, tokens) for query in queries]
+        kept = [[f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries]
+        examples = [answer for _, answer in getattr(self._system.prompt, "examples", ())]
+        strange = [_off_topic(query, examples) for query in queries]
         for kind, numbers, detail in (
             (NOT_REFINED, [bool(query.missing) for query in queries], reasons),
+            (KEPT_FAILURES, [len(of_query) for of_query in kept], kept),
+            (OFF_TOPIC, [len(of_query) for of_query in strange], strange),
             (
                 NO_GROUPED_DOCUMENT,
                 [query.problem == NO_GROUPED_DOCUMENT for query in queries],
@@ -367,6 +388,18 @@ def _ignored_words(query: Progress, tokens: Tokens) -> list[str]:
     texts = " ".join(step.query for step in query.steps if step.iteration)
     original = set(dropped_words(query.original, tokens))
     return [repr(word) for word in dropped_words(texts, tokens) if word not in original]
+
+
+def _off_topic(query: Progress, examples: Sequence[str]) -> list[str]:
+    """Return the refinements without a word of the query, or with the words of an example."""
+    original = {word.lower() for word in words_of(query.original)}
+    return [
+        f"{query.qid}: {step.query}"
+        for step in query.steps
+        if step.iteration and step.query
+        if original.isdisjoint(word.lower() for word in words_of(step.query))
+        or any(same_words(step.query, example) for example in examples)
+    ]
 
 
 def _qids(queries: Sequence[Progress]) -> ObjectArray:

@@ -92,6 +92,7 @@ LEDGER: Kinds = {
     "offline": FLAG,
     "max_calls": COUNT,
     "max_cost": AMOUNT,
+    "max_tokens": COUNT,
     "prices": PRICES,
     "retry_unusable": FLAG,
     "retry_failed": FLAG,

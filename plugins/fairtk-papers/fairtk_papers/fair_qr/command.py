@@ -121,7 +121,7 @@ def command(
       [llm]                              # or several [[llm]], each with a name
       backend = "openai"                 # or another kind of --llm
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
-      [ledger]                           # path, offline, max_calls, max_cost, prices,
+      [ledger]                           # path, offline, max_calls, max_cost, max_tokens, prices,
                                          # retry_unusable, retry_failed
       [engine]                           # executor, workers, scheduler, threads, batch_size
 

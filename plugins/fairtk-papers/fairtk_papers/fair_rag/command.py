@@ -100,7 +100,8 @@ def command(
       allow_pickled_weights = true
       [engine]                              # executor, workers, scheduler, threads, batch_size
       [ledger]                              # for answers of servers: path, offline, max_calls,
-                                            # max_cost, prices, retry_unusable, retry_failed
+                                            # max_cost, max_tokens, prices, retry_unusable,
+                                            # retry_failed
 
     \b
     Examples:

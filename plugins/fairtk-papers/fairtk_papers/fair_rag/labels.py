@@ -25,6 +25,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError, format_list
 from fairtk.experiment import Experiment
+from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -35,6 +36,7 @@ from fairtk.frames import (
     Qrels,
     require_columns,
 )
+from fairtk.frames.answers import flattened
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
@@ -153,6 +155,10 @@ def _scores(
     answers: pd.Series, golds: pd.Series, utility: Utility, upper_bound: float | None
 ) -> FloatArray:
     """Return the utility of each answer, where higher is better; equal pairs are scored once."""
+    cell, several = flattened(answers)
+    if len(several) > len(answers):  # the mean over several answers of a ranking
+        each = _scores(pd.Series(several), golds.iloc[cell], utility, upper_bound)
+        return average(cell, each, len(answers))
     hashable_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
     codes, pairs = pd.MultiIndex.from_arrays([answers, hashable_golds]).factorize()
     texts = [list(gold) if isinstance(gold, tuple) else gold for _, gold in pairs]
