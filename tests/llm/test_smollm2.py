@@ -17,8 +17,7 @@ import pytest
 import fairtk
 from fairtk import EU, FairSampler, Generator, Groups, Target
 from fairtk.credit import Subsets, from_answers, order_audit
-from fairtk.errors import UnansweredError
-from fairtk.llm import Chat, HuggingFaceCausal, MeanEncoder, Message
+from fairtk.llm import Chat, HuggingFaceCausal, MeanEncoder, Message, UnansweredError
 from fairtk.llm.chat import questions
 from fairtk.transformers import CollectionBM25, ContrieverScorer, FairQR
 
