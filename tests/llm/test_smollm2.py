@@ -17,6 +17,7 @@ import pytest
 import fairtk
 from fairtk import EU, FairSampler, Generator, Groups, Target
 from fairtk.credit import Subsets, from_answers, order_audit
+from fairtk.errors import DataWarning
 from fairtk.llm import Chat, HuggingFaceCausal, Message, UnansweredError
 from fairtk.llm.chat import questions
 from fairtk.llm.encoders import MeanEncoder
@@ -162,25 +163,28 @@ def test_credit_and_order_audit_of_its_answers(smollm2):
     answers = reader(sampled)
     value = EU(utility="contains").calc_aggregate(qrels(), answers)
     assert value > 0  # the answer is in two of the three texts
-    without = reader(TOPICS)
-    assert EU(utility="contains").calc_aggregate(qrels(), without) < value
+    with pytest.warns(DataWarning, match="contains"):  # 0 for all answers
+        assert EU(utility="contains").calc_aggregate(qrels(), reader(TOPICS)) == 0
     audit = order_audit(reader, run, n=3, qrels=qrels(), measure=EU(utility="contains"))
     table = audit.table.set_index("name")["value"]
     assert 0 <= table["equal answers"] <= 1
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.DataWarning")
-def test_fair_qr_takes_its_refinements(smollm2, bm25):
+def test_fair_qr_reads_its_refinements(smollm2, bm25):
+    """Each query has a refined ranking, or is reported: not all refinements have keywords."""
     groups = Groups.from_frame(
         pd.DataFrame({"docno": list(TEXTS), "group": ["harbor"] * 3 + ["mill"] * 3}), name="place"
     )
     system = FairQR(
         bm25, groups, Target.uniform(groups), smollm2, depth=3, threshold=0.01, max_iterations=1
     )
-    out = system(pd.DataFrame({"qid": ["1"], "query": ["harbor Lowmarsh"]}))
-    assert len(out) >= 3
+    topics = pd.DataFrame({"qid": ["1", "2"], "query": ["harbor Lowmarsh", "mill Hollin barley"]})
+    out = system(topics)
+    assert set(system.trace["qid"]) == {"1", "2"}
+    assert set(out["qid"]) | set(system.missing["qid"]) == {"1", "2"}
     refined = system.trace[system.trace["iteration"] == 1]
-    assert len(refined) == 1 and (refined["prompt_tokens"] > 20).all()
+    assert (refined["prompt_tokens"] > 20).all()
 
 
 def test_the_encoder_gives_the_vectors_of_sentence_transformers(minilm):
