@@ -114,12 +114,13 @@ class MissingExtraError(FairtkError, ImportError):
         package: the missing package.
         extra: the extra of fairtk that installs it.
         needed_for: the object or function that requires it.
+        also: a second command, for a package that the extra cannot install.
     """
 
-    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+    def __init__(self, package: str, extra: str, needed_for: str, also: str = "") -> None:
         super().__init__(
             f"{needed_for} requires the package {package!r}, which is not installed: "
-            f"{install_hint(extra)}"
+            f"{install_hint(extra)}{also and f' && {also}'}"
         )
 
 

@@ -406,7 +406,7 @@ def _is_of(package, name):
 
 
 OPTION = re.compile(r"(?<![-\w])--[a-z]")
-COMMAND = re.compile(r"`[^`]*`")
+COMMAND = re.compile(r"`[^`]*`|pip install( --[a-z-]+)+")
 
 
 def test_messages_outside_of_the_command_line_name_parameters():

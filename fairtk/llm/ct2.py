@@ -7,8 +7,6 @@ merges, and the second one crashes. So only the separate process imports ctransl
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import tempfile
 import threading
 import weakref
@@ -51,12 +49,6 @@ def require_ctranslate2(where: str) -> str:
     return version
 
 
-def cache_folder() -> Path:
-    """Return the folder of converted models, ``$XDG_CACHE_HOME/fairtk/ctranslate2``."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "fairtk" / "ctranslate2"
-
-
 def converted(folder: str, digest: str, name: str) -> Path:
     """Return the folder of the converted model, converting it on first use.
 
@@ -66,28 +58,21 @@ def converted(folder: str, digest: str, name: str) -> Path:
         name: the model's name for messages.
     """
     version = require_ctranslate2("CTranslate2Seq2Seq")
-    target = cache_folder() / f"{digest}-{version}-{_FORMAT}"
-    if (target / _PROBE_FILE).exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    import torch
 
-    tokenizer = loading.load_tokenizer(folder, name)
-    model = loading.load_model(
-        "AutoModelForSeq2SeqLM", folder, name, torch.device("cpu"), "float32"
-    )
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".converting-") as scratch:
-        output = Path(scratch) / "model"
+    def convert(output: Path) -> None:
+        import torch
+
+        tokenizer = loading.load_tokenizer(folder, name)
+        model = loading.load_model(
+            "AutoModelForSeq2SeqLM", folder, name, torch.device("cpu"), "float32"
+        )
         _convert(model, tokenizer, folder, name, output)
         probe = _probe(model, tokenizer)
         (output / _PROBE_FILE).write_text(json.dumps(probe), encoding="utf-8")
-        try:
-            output.rename(target)
-        except OSError:  # another process was first
-            if not (target / _PROBE_FILE).exists():
-                shutil.rmtree(target, ignore_errors=True)
-                output.rename(target)
-    return target
+
+    return loading.cached_folder(
+        "ctranslate2", f"{digest}-{version}-{_FORMAT}", _PROBE_FILE, convert
+    )
 
 
 def _convert(model: Any, tokenizer: Any, folder: str, name: str, output: Path) -> None:

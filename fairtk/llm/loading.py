@@ -10,15 +10,17 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ModelError, NoModelError, ParameterError
-from fairtk.io import folder_digest
+from fairtk.io import file_lock, folder_digest
 from fairtk.plugins.streams import on_terminal
 
 # torch's threads wait for each other by spinning. If another process uses one of the cores, a small
@@ -58,6 +60,32 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
         what = f"the model {model!r} in the local cache"
     _check(folder, what, pickled)
     return folder
+
+
+def cached_folder(kind: str, name: str, last: str, make: Callable[[Path], None]) -> Path:
+    """Return ``$XDG_CACHE_HOME/fairtk/KIND/NAME``, made on first use.
+
+    If several processes need a folder, one of them makes it, and the others wait.
+
+    Args:
+        kind: the folder of similar folders.
+        name: the folder's name.
+        last: a file that every complete folder has.
+        make: a function that writes the files to a folder, which it creates.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairtk" / kind
+    target = home / name
+    if (target / last).exists():
+        return target
+    home.mkdir(parents=True, exist_ok=True)
+    with file_lock(home), tempfile.TemporaryDirectory(dir=home, prefix=".converting-") as scratch:
+        if (target / last).exists():  # another process was first
+            return target
+        output = Path(scratch) / "model"
+        make(output)
+        shutil.rmtree(target, ignore_errors=True)
+        output.rename(target)
+    return target
 
 
 def is_pickled(folder: Path) -> bool:
@@ -174,7 +202,8 @@ def _reachable(endpoint: str) -> bool:
 
 _TOKENIZER_FILES = "expected tokenizer.json and tokenizer_config.json"
 _VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
-_SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""Arguments of ``from_pretrained``: no request, and no code of a repository."""
 
 
 def require_packages(where: str) -> None:
@@ -193,7 +222,7 @@ def load_tokenizer(folder: str, model: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **SAFE)
     except Exception as error:
         raise ModelError(
             f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({error_text(error)}); "
@@ -213,7 +242,7 @@ def load_config(folder: str, model: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(folder, **_SAFE)
+        return AutoConfig.from_pretrained(folder, **SAFE)
     except Exception as error:
         raise ModelError(
             f"config.json of {model!r} in {folder!r} cannot be read ({error_text(error)})"
@@ -233,7 +262,7 @@ def load_model(
     import transformers
 
     try:
-        with _quiet():
+        with quiet():
             # weights_only: torch reads only tensors from a pickle (enforced from 2.6)
             loaded, report = getattr(transformers, auto).from_pretrained(
                 folder,
@@ -241,7 +270,7 @@ def load_model(
                 use_safetensors=not (pickled and is_pickled(Path(folder))),
                 weights_only=True,
                 output_loading_info=True,
-                **_SAFE,
+                **SAFE,
             )
         loaded = loaded.eval().to(device)
     except Exception as error:
@@ -290,7 +319,7 @@ def error_text(error: BaseException | str, longest: int = 300) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hide transformers' list of missing weights, and its progress bar unless on a terminal."""
     from transformers.utils import logging
 
