@@ -143,8 +143,8 @@ class Frontier:
         ]  # fmt: skip
         x, y = self.measures
         columns = ["system", "alpha", x, "interval", y, "interval", *_BOUNDS * bounded, ""]
-        note = f"\n{_BOUND_TEXT}" if bounded else ""
-        return Table(columns, rows, f"{self.n} queries\n{self.summary}{note}")
+        notes = _BOUND_TEXT * bounded
+        return Table(columns, rows, "\n".join([f"{self.n} queries", self.summary, *notes]))
 
     @property
     def _has_bound(self) -> bool:
@@ -240,7 +240,7 @@ class Frontier:
             table=Table(
                 ["system", "alpha", x, y, *_BOUNDS * bounded, "note"],
                 means,
-                "Means over queries." + (f" {_BOUND_TEXT}." if bounded else ""),
+                " ".join(["Means over queries.", *(f"{text}." for text in _BOUND_TEXT * bounded)]),
             ),
             readings={measure: reading(measure) for measure in self.measures},
             comparisons=Section(
@@ -278,14 +278,14 @@ class Frontier:
 
 
 _BOUNDS = ["bound", "gap", "by scores"]
-_BOUND_TEXT = (
-    "bound: the largest EE_R of any policy with the same EE_D in each query, over the labels; gap: "
-    "bound minus EE_R; by scores: EE_R of the policy that is best for the retriever's scores, "
-    "which is no bound of EE_R"
-)
+_BOUND_TEXT = [
+    "bound: largest EE_R of any policy with this EE_D in each query, by the labels",
+    "gap: bound minus EE_R",
+    "by scores: EE_R of the best policy for the run's scores; no bound of EE_R",
+]
 _BOUND_LINES = (
     "Dotted lines are the bounds over the labels: no policy with the same disparity in each query "
-    "is higher. Dashed lines are the policies that are best for the retriever's scores. They are "
+    "is higher. Dashed lines are the policies that are best for the run's scores. They are "
     "no bound: another policy with these scores can be higher, because scores are not labels."
 )
 

@@ -50,7 +50,7 @@ class DeterministicSorting(FairTransformer):
         self.p = p.for_groups(groups) if isinstance(p, Target) else _shares(groups, p, name)
         self.cutoff = checks.cutoff(cutoff, name)
 
-    def chosen(self, listed: Candidates, cutoff: int) -> IntArray:
+    def chosen(self, listed: GroupedCandidates, cutoff: int) -> IntArray:
         """Return the rows of the new rankings, a column per rank; -1 for no row.
 
         Args:
@@ -65,7 +65,7 @@ class DeterministicSorting(FairTransformer):
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         self.refuse_samples(inp)
         run = Run(inp, name)
-        listed = Candidates.of(run, self.groups, self.p)
+        listed = GroupedCandidates.of(run, self.groups, self.p)
         length = np.bincount(run.query, minlength=len(run.qids))
         depth = length if self.cutoff is None else np.minimum(length, self.cutoff)
         remark(NO_TARGET, name, ~listed.has_target, run.qids)
@@ -82,7 +82,7 @@ class DeterministicSorting(FairTransformer):
 
 
 @dataclass(frozen=True)
-class Candidates:
+class GroupedCandidates:
     """The documents of all queries by group; "groups" are the levels among the candidates.
 
     Attributes:
@@ -104,7 +104,7 @@ class Candidates:
     other_share: FloatArray
 
     @classmethod
-    def of(cls, run: Run, groups: Groups, p: Mapping[Level, float] | Target) -> Candidates:
+    def of(cls, run: Run, groups: Groups, p: Mapping[Level, float] | Target) -> GroupedCandidates:
         """Return the candidates of a run.
 
         A document of several levels counts for the one with the largest weight, or the first of
@@ -156,7 +156,7 @@ class _Greedy(DeterministicSorting):
         """
         return np.zeros_like(share)
 
-    def chosen(self, listed: Candidates, cutoff: int) -> IntArray:
+    def chosen(self, listed: GroupedCandidates, cutoff: int) -> IntArray:
         """Return the rows of the new rankings, rank by rank."""
         n, share, size = len(listed.share), listed.share, listed.size
         count = np.zeros_like(size)
@@ -288,7 +288,7 @@ class DetConstSort(DeterministicSorting):
         super().__init__(groups, p, cutoff)
         self.published = checks.boolean("published", published, type(self).__name__)
 
-    def chosen(self, listed: Candidates, cutoff: int) -> IntArray:
+    def chosen(self, listed: GroupedCandidates, cutoff: int) -> IntArray:
         """Return the rows of the new rankings, query by query."""
         size, lag = listed.size.ravel(), int(self.published)
         cell = np.repeat(np.arange(len(size)), size)
