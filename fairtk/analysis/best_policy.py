@@ -22,6 +22,7 @@ from fairtk.measures.ee import ExposureOfDocuments, n_documents
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.transformers.exposures import DeterministicExposure
 
+_ROUNDING = 1e-14  # relative to a squared norm
 _TIE = 1e-20  # a smaller variance of scores, which are scaled to [0, 1], is rounding
 
 
@@ -48,10 +49,10 @@ def bound_values(
     """
     judged = LabeledRun.of(labels, run, "frontier")
     n, part = n_documents(y, judged), y.part(judged)
-    shown = sum_by_index(judged.pair_query, y.exposure(judged), len(n))
+    attention = sum_by_index(judged.pair_query, y.exposure(judged), len(n))
     total = y.ranks(n).ideal(n, n, n)
     disparity = x.estimate(judged).value
-    bound = replace(part, value=largest_relevance(disparity, shown, total, part.upper, n))
+    bound = replace(part, value=largest_relevance(disparity, attention, total, part.upper, n))
     if y["normalize"]:
         return np.where(judged.present, bound.normalized(), part.worst_normalized)
     return np.where(judged.present, bound.value, part.worst)
@@ -78,7 +79,7 @@ def best_for_scores(run: pd.DataFrame, frame: pd.DataFrame, y: ExposureOfDocumen
 
 
 def largest_relevance(
-    disparity: FloatArray, shown: FloatArray, total: FloatArray, square: FloatArray, n: IntArray
+    disparity: FloatArray, attention: FloatArray, total: FloatArray, square: FloatArray, n: IntArray
 ) -> FloatArray:
     """Return an upper bound of EE-R of any policy with the disparity and attention of each query.
 
@@ -90,14 +91,19 @@ def largest_relevance(
 
     Args:
         disparity: EE-D |e|^2 of each query; shape (n_queries,).
-        shown: the sum of e, at most `total`; same shape.
+        attention: the sum of e, at most `total`; same shape.
         total: the sum of the weights of the ranks of a full ranking; same shape.
         square: |t|^2; same shape.
         n: the number of documents; same shape.
     """
     n = np.maximum(n, 1)
-    away = np.maximum(disparity - shown**2 / n, 0.0) * np.maximum(square - total**2 / n, 0.0)
-    return np.asarray(np.minimum(square, shown * total / n + np.sqrt(away)))
+    away = _excess(disparity, attention**2 / n) * _excess(square, total**2 / n)
+    return np.asarray(np.minimum(square, attention * total / n + np.sqrt(away)))
+
+
+def _excess(value: FloatArray | float, least: FloatArray | float) -> FloatArray:
+    """Return a value minus its least value, without rounding, whose square root would be large."""
+    return np.where(value - least > _ROUNDING * value, value - least, 0.0)
 
 
 def best_exposure(
@@ -148,7 +154,7 @@ def _closest(score: FloatArray, weight: FloatArray, wanted: float) -> FloatArray
         variance = float(away @ away)
         if variance <= _TIE * len(score):
             return np.asarray(mean)
-        following = float(np.sqrt(max(wanted - float(mean @ mean), 0.0) / variance))
+        following = float(np.sqrt(_excess(wanted, float(mean @ mean)) / variance))
         if following <= c * (1 + 1e-14):
             break
         c = following

@@ -108,7 +108,8 @@ class GroupedCandidates:
         """Return the candidates of a run.
 
         A document of several levels counts for the one with the largest weight, or the first of
-        these; a document without a row for the unknown level, or no level (-1) if there is none.
+        these. A document without a row counts for the unknown level, or for no level (-1) if
+        the groups do not have one.
         """
         has_unknown = min(groups.space.unknown) >= 0
         member = groups.memberships(run.docnos, "unknown" if has_unknown else "drop")
@@ -175,9 +176,9 @@ class _Greedy(DeterministicSorting):
             head = np.where(pool, listed.start + count, len(listed.rows))
             group = np.argmin(best[head], axis=1)
             head = head[every, group]
-            some = head < len(listed.rows)
-            result[some, k - 1] = listed.rows[head[some]]
-            count[every[some], group[some]] += 1
+            is_row = head < len(listed.rows)
+            result[is_row, k - 1] = listed.rows[head[is_row]]
+            count[every[is_row], group[is_row]] += 1
         return result
 
 

@@ -120,20 +120,22 @@ class EqualExpectedRank(GroupMeasure):
         in_row = np.where(counts, level * shape[2] + language, 0)
 
         pair = judged.pair_of_row
-        shown = counts[pair] & (ranked.position < (self["cutoff"] or np.inf))
-        pair, ranking = pair[shown], ranked.ranking[shown]
+        is_read = counts[pair] & (ranked.position < (self["cutoff"] or np.inf))
+        pair, ranking = pair[is_read], ranked.ranking[is_read]
         cell = ranking * shape[1] * shape[2] + in_row[pair]
-        rank = ranked.position[shown] + 1.0
+        rank = ranked.position[is_read] + 1.0
         size = math.prod(shape)
-        n_shown = sum_by_index(cell, np.ones(len(cell)), size).reshape(shape)
+        n_retrieved = sum_by_index(cell, np.ones(len(cell)), size).reshape(shape)
         rank_sum = sum_by_index(cell, rank, size).reshape(shape)
 
         relevant = counts & (label > 0)
-        wanted = np.zeros((len(judged.qids), *shape[1:]))
-        np.add.at(wanted, (judged.pair_query[relevant], level[relevant], language[relevant]), 1.0)
-        unretrieved = np.maximum(wanted[query] - n_shown, 0.0)
+        n_relevant = np.zeros((len(judged.qids), *shape[1:]))
+        np.add.at(
+            n_relevant, (judged.pair_query[relevant], level[relevant], language[relevant]), 1.0
+        )
+        unretrieved = np.maximum(n_relevant[query] - n_retrieved, 0.0)
 
-        n = n_shown + unretrieved
+        n = n_retrieved + unretrieved
         u = unretrieved.sum(axis=2)
         below = n.sum(axis=2)
         test = ranking * shape[1] + level[pair]
@@ -149,7 +151,7 @@ class EqualExpectedRank(GroupMeasure):
         total = sum_by_index(test, squares, len(overall.ravel())).reshape(shape[:2])
         total += u * (tied - overall) ** 2
         p_value = kruskal_p(between, total, n)
-        p_value[n_shown.sum(axis=2) == 0] = 1.0
+        p_value[n_retrieved.sum(axis=2) == 0] = 1.0
         value = (weight[query] * p_value).sum(axis=1)
         none: BoolArray = np.asarray((weight == 0).all(axis=1))
         return Scored(query, value, gaps=(("no document with a weighted label", none),))
