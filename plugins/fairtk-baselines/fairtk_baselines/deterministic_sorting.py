@@ -30,7 +30,6 @@ _ROUNDING = 1e-9  # 0.29 * 100 is 28.999999999999996
 class DeterministicSorting(FairTransformer):
     """Base of the rerankers of Geyik et al. 2019; a subclass defines `chosen`."""
 
-    output_version = 1
     REMARKS: ClassVar[dict[str, RemarkKind]] = {
         NO_TARGET: NO_TARGET_KIND,
         _TOO_FEW: RemarkKind(
@@ -208,6 +207,7 @@ class DetGreedy(_Greedy):
     """
 
     identity_name = "fairtk_baselines.DetGreedy"
+    output_version = 1
 
 
 class DetCons(_Greedy):
@@ -227,6 +227,7 @@ class DetCons(_Greedy):
     """
 
     identity_name = "fairtk_baselines.DetCons"
+    output_version = 1
 
     def urgency(self, most: FloatArray, share: FloatArray) -> FloatArray:
         """Return ceil(k p) / p."""
@@ -249,6 +250,7 @@ class DetRelaxed(DetCons):
     """
 
     identity_name = "fairtk_baselines.DetRelaxed"
+    output_version = 1
 
     def urgency(self, most: FloatArray, share: FloatArray) -> FloatArray:
         """Return ceil(ceil(k p) / p)."""
@@ -277,6 +279,7 @@ class DetConstSort(DeterministicSorting):
     """
 
     identity_name = "fairtk_baselines.DetConstSort"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (*DeterministicSorting.SETTINGS, "published")
 
     def __init__(
