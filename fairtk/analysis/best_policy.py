@@ -28,12 +28,9 @@ _TIE = 1e-20  # a smaller variance of scores, which are scaled to [0, 1], is rou
 
 def has_bound(x: Any, y: Any) -> bool:
     """Return whether x is EE_D and y is EE_R, with equal browsing models and cutoffs."""
-    return (
-        isinstance(x, ExposureOfDocuments)
-        and isinstance(y, ExposureOfDocuments)
-        and (x.PART, y.PART) == ("disparity", "relevance")
-        and (x["browsing"], x["cutoff"]) == (y["browsing"], y["cutoff"])
-    )
+    names = getattr(x, "NAME", ""), getattr(y, "NAME", "")
+    settings = ("browsing", "cutoff")
+    return names == ("EE_D", "EE_R") and all(x[name] == y[name] for name in settings)
 
 
 def bound_values(
