@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -14,8 +15,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.analysis.best_policy import best_for_scores, bound_values, has_bound
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
+from fairtk.display.figures import GRAY
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
@@ -45,7 +48,10 @@ from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
-CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
+CURVE = [
+    *("system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high"),
+    *("bound", "by_scores", "note", "dominated"),
+]
 _NEAR = 0.06
 _CUTOFF = 5  # documents that a generator reads
 _NAME = 40  # characters of a name in a summary or legend
@@ -60,8 +66,11 @@ class Frontier:
 
     Attributes:
         curve: one row per system and alpha (infinity for the deterministic ranking, NaN for a
-            sampled run): the means ``x`` and ``y`` with their intervals (Student's t), and
-            ``dominated``, whether another row is at least as good in both and better in one.
+            sampled run): the means ``x`` and ``y`` with their intervals (Student's t); for EE_D and
+            EE_R, ``bound``, the mean over queries of the largest y of any policy with the same x in
+            each query, and ``by_scores``, that of the policy that is best for the run's scores
+            (otherwise NaN); and ``dominated``, whether another row is at least as good in both and
+            better in one.
         areas: ``system``, ``area``, ``low``, ``high``: the mean of y over x in [0, 1], with its
             bootstrap interval.
         area_differences: ``one``, ``other``, ``difference`` (area of other - area of one) and its
@@ -124,20 +133,27 @@ class Frontier:
     def _table(self) -> Table:
         """Return the curve as a table with the summary as caption."""
         none = "(all equal)" if self.n > 1 else "(one query)"  # the reasons of `no_interval`
+        bounded = self._has_bound
         rows = [
             [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
              f"{row.x:.4f}", _ends(row.x_low, row.x_high, 4) or none,
              f"{row.y:.4f}", _ends(row.y_low, row.y_high, 4) or none,
-             "dominated" if row.dominated else ""]
+             *(_bounds(row, 4) if bounded else []), "dominated" if row.dominated else ""]
             for row in self.curve.itertuples()
         ]  # fmt: skip
         x, y = self.measures
-        columns = ["system", "alpha", x, "interval", y, "interval", ""]
-        return Table(columns, rows, f"{self.n} queries\n{self.summary}")
+        columns = ["system", "alpha", x, "interval", y, "interval", *_BOUNDS * bounded, ""]
+        notes = _BOUND_TEXT * bounded
+        return Table(columns, rows, "\n".join([f"{self.n} queries", self.summary, *notes]))
+
+    @property
+    def _has_bound(self) -> bool:
+        return bool(self.curve["bound"].notna().any())
 
     def __repr__(self) -> str:
         table = self._table()
-        return "\n".join([*fitted_lines(table, range(1, 6), keys=2), "", table.caption])
+        numbers = range(1, len(table.columns) - 1)
+        return "\n".join([*fitted_lines(table, numbers, keys=2), "", table.caption])
 
     def _repr_html_(self) -> str:
         return html_text(self._table())
@@ -160,6 +176,9 @@ class Frontier:
                 order = np.argsort(x)
                 ends = part["y_low"].to_numpy()[order], part["y_high"].to_numpy()[order]
                 axes.fill_between(x[order], *ends, color=look.color, alpha=0.15, linewidth=0)
+            for column, dash in (("bound", ":"), ("by_scores", "--")):
+                y_best = part[column].to_numpy()[np.argsort(x)]
+                axes.plot(np.sort(x), y_best, dash, color=look.color, linewidth=1, alpha=0.7)
             labels = [""] * len(part)
             for point in _distant_points(x, y):
                 alpha = part["alpha"].iloc[point]
@@ -167,6 +186,9 @@ class Frontier:
             hollow = part["dominated"].to_numpy()
             label = shorten(str(name), _NAME)
             every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
+        if self._has_bound:
+            axes.plot([], [], ":", color=GRAY, linewidth=1, label="bound over the labels")
+            axes.plot([], [], "--", color=GRAY, linewidth=1, label="best for the scores")
         x_measure, y_measure = self.measures
         better = x_measure.better, y_measure.better
         draw_trade_off(axes, every, *map(axis_text, self.measures), better=better)
@@ -198,10 +220,12 @@ class Frontier:
         ]
         overview += [count_text(single, "sampled run")] if single else []
         values = self._table()
+        bounded = self._has_bound
         means = [
-            [*row[:2], f"{mean.x:.3f}", f"{mean.y:.3f}", row[-1]]
+            [*row[:2], f"{mean.x:.3f}", f"{mean.y:.3f}", *(_bounds(mean, 3) if bounded else []),
+             row[-1]]
             for row, mean in zip(values.rows, self.curve.itertuples(), strict=True)
-        ]
+        ]  # fmt: skip
         confidence = f"{self.confidence:.0%}"
         write_analysis(
             path,
@@ -211,8 +235,13 @@ class Frontier:
             "closer the rankings are to the retriever's own.",
             figure=self.plot(),
             caption=f"Means over queries with {confidence} bands (Student's t). Hollow points are "
-            "dominated: another point is at least as good in both measures and better in one.",
-            table=Table(["system", "alpha", x, y, "note"], means, "Means over queries."),
+            "dominated: another point is at least as good in both measures and better in one."
+            + (f" {_BOUND_LINES}" if bounded else ""),
+            table=Table(
+                ["system", "alpha", x, y, *_BOUNDS * bounded, "note"],
+                means,
+                " ".join(["Means over queries.", *(f"{text}." for text in _BOUND_TEXT * bounded)]),
+            ),
             readings={measure: reading(measure) for measure in self.measures},
             comparisons=Section(
                 "Comparison of retrievers" if retrievers > 1 else "Area under the curve",
@@ -246,6 +275,25 @@ class Frontier:
             for what in ["area" if math.isnan(row.level) else f"{x} at {y} = {row.level:.3f}"]
         ]  # fmt: skip
         return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
+
+
+_BOUNDS = ["bound", "gap", "by scores"]
+_BOUND_TEXT = [
+    "bound: largest EE_R of any policy with this EE_D in each query, by the labels",
+    "gap: bound minus EE_R",
+    "by scores: EE_R of the best policy for the run's scores; no bound of EE_R",
+]
+_BOUND_LINES = (
+    "Dotted lines are the bounds over the labels: no policy with the same disparity in each query "
+    "is higher. Dashed lines are the policies that are best for the run's scores. They are "
+    "no bound: another policy with these scores can be higher, because scores are not labels."
+)
+
+
+def _bounds(row: Any, digits: int) -> list[str]:
+    """Return the cells of the bound, the distance from it, and the best policy for the scores."""
+    numbers = row.bound, row.bound - row.y, row.by_scores
+    return ["" if math.isnan(number) else f"{number:.{digits}f}" for number in numbers]
 
 
 def _interval(row: Any, digits: int = 4, *, signs: bool = True) -> str:
@@ -421,26 +469,38 @@ def frontier(
         raise ParameterError("frontier: `alphas` is empty; give the exponents to sweep")
     if len(exact) == 2:
         grid.append(DETERMINISTIC)
-    values = {
-        name: np.stack(
+    bounded = has_bound(*measures)
+    values, bests = {}, {}
+    for name, run in frames.items():
+        if name not in swept:
+            if len(exact) < 2:
+                raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
+            used = [_unbiased(m, run) for m in measures]
+            values[name] = np.stack([_measured([run], labels, m) for m in used])
+            bests[name] = np.full_like(values[name], np.nan)
+            if bounded:
+                bests[name][0] = bound_values(labels, run, *used)
+            continue
+        exposures = cache(partial(_exposures, run, grid))
+        values[name] = np.stack(
             [
                 _utilities(name, run, labels, m, grid, answers, n_read)
                 if _is_utility(m)
-                else _exact(run, labels, m, grid)
+                else _measured(exposures(*_model(m)), labels, m)
                 for m in measures
             ]
         )
-        for name, run in swept.items()
-    }
-    for name, run in frames.items():
-        if name not in values:
-            if len(exact) < 2:
-                raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
-            values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
+        bests[name] = np.full_like(values[name], np.nan)
+        if bounded:
+            x_of, y_of = measures
+            parts = exposures(*_model(y_of))
+            bests[name][0] = [bound_values(labels, part, x_of, y_of) for part in parts]
+            best = [best_for_scores(run, part, y_of) for part in parts]
+            bests[name][1] = _measured(best, labels, y_of)
     if exact:
         emit(evaluate_runs(labels, frames, exact).remarks)
     return _outcome(
-        values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
+        values, bests, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
 
 
@@ -469,11 +529,10 @@ def _model(measure: Any) -> tuple[Any, int | None]:
     )  # fmt: skip
 
 
-def _exact(
-    run: pd.DataFrame, labels: pd.DataFrame, measure: Any, grid: Sequence[float]
-) -> FloatArray:
-    """Return the exact value of each alpha and query; shape (n_alphas, n_queries)."""
-    browsing, cutoff = _model(measure)
+def _exposures(
+    run: pd.DataFrame, grid: Sequence[float], browsing: Any, cutoff: int | None
+) -> list[pd.DataFrame]:
+    """Return the exact exposure of a run, a frame X per alpha."""
     finite = [alpha for alpha in grid if alpha != DETERMINISTIC]
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
     nothing = frame.iloc[:0].drop(columns=ALPHA)  # a run without rows
@@ -483,7 +542,7 @@ def _exact(
         parts[DETERMINISTIC] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(
             run
         )
-    return np.concatenate([_measured(parts[alpha], labels, measure) for alpha in grid])
+    return [parts[alpha] for alpha in grid]
 
 
 def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
@@ -494,9 +553,10 @@ def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
     return measure(estimator="unbiased") if plain and several else measure
 
 
-def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
-    per_query = evaluate_runs(labels, run, measure).per_query
-    return np.asarray(per_query["value"], dtype=np.float64)[None, :]
+def _measured(runs: Sequence[pd.DataFrame], labels: pd.DataFrame, measure: Any) -> FloatArray:
+    """Return the value of each run and query; shape (n_runs, n_queries)."""
+    values = [evaluate_runs(labels, run, measure).per_query["value"] for run in runs]
+    return np.stack([np.asarray(value, dtype=np.float64) for value in values])
 
 
 def _utilities(
@@ -520,6 +580,7 @@ def _utilities(
 
 def _outcome(
     values: dict[str, FloatArray],
+    bests: dict[str, FloatArray],
     grid: list[float],
     swept: list[str],
     measures: list[Any],
@@ -527,7 +588,10 @@ def _outcome(
     confidence: float,
     drawn: tuple[int, int],
 ) -> Frontier:
-    """Return the frontier of values by system, each of shape (2, n_alphas, n_queries)."""
+    """Return the frontier of values by system, each of shape (2, n_alphas, n_queries).
+
+    `bests` has the bound of y and y of the best policy for the scores, in the same shape.
+    """
     defined = np.logical_and.reduce([~np.isnan(v).any(axis=(0, 1)) for v in values.values()])
     n = int(defined.sum())
     if not n:
@@ -541,7 +605,8 @@ def _outcome(
         ends, notes = _mean_intervals(values[name], measures, confidence)
         for i, alpha in enumerate(grid if name in swept else [math.nan]):
             x, y = ([table[m, 0, i], ends[m][0][i], ends[m][1][i]] for m in (0, 1))
-            rows.append([name, alpha, *x, *y, notes[i]])
+            best = bests[name][:, i, defined].mean(axis=1)
+            rows.append([name, alpha, *x, *y, *best, notes[i]])
     curve = pd.DataFrame(rows, columns=CURVE[:-1])
     curve["dominated"] = dominated(curve["x"].to_numpy(), curve["y"].to_numpy(), lower)
     areas = {

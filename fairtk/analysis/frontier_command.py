@@ -47,8 +47,10 @@ def command(
     estimated from existing answers. A sampled run is a single point.
 
     The output has the curve of each retriever, with intervals over queries and marks of dominated
-    points, and the area under each curve. Pairs of retrievers are compared by their areas, and by x
-    at equal y. `fairtk.frontier` does the same in Python.
+    points, and the area under each curve. For EE_D and EE_R it also has the largest EE_R of any
+    policy with the same EE_D in each query (bound), and the EE_R of the best policy for the scores.
+    Pairs of retrievers are compared by their areas, and by x at equal y. `fairtk.frontier` does the
+    same in Python.
 
     \b
     Examples:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from fairtk_baselines import DELTR, DLF, MMR, FAStarIR, Features, VectorSearch
+from fairtk_baselines import (
+    DELTR,
+    DLF,
+    MMR,
+    DetCons,
+    DetConstSort,
+    DetGreedy,
+    DetRelaxed,
+    EpsilonGreedy,
+    FAStarIR,
+    Features,
+    VectorSearch,
+)
 from fairtk_baselines.encoders import LsaEncoder
 from fairtk_baselines.study import WithoutColumns
 from output_cases import applied, documents, groups, measured, qrels, ranked, topics
@@ -49,9 +61,16 @@ def vector_search(folder):
     return applied(stage, topics()[["qid"]].assign(query=QUERIES))
 
 
+def sorted_by(kind):
+    known = [level for level in groups().levels if level != "@UNKNOWN"]
+    shares = dict.fromkeys(known, 1 / len(known))
+    return lambda folder: applied(kind(groups(), shares, cutoff=10), ranked())
+
+
+SORTED = (DetCons, DetConstSort, DetGreedy, DetRelaxed)
 PLAIN = (
     *("ABR", "ARP", "ERBE", "ERBP", "ERBR", "EXP", "EXPRU", "EXPU", "GFR", "IAA"),
-    *("MaxSkew", "MinSkew", "NDKL"),
+    *("MaxSkew", "MinSkew", "NDKL", "PEER"),
 )
 PROTECTED = ("FAIR_prefix", "logDP", "logEUR", "logRUR", "rKL", "rND", "rRD")
 
@@ -60,6 +79,8 @@ CASES = {
     "fairtk_baselines.LinearModel": linear_model,
     "fairtk_baselines.DLF": dlf,
     "fairtk_baselines.Features": lambda folder: applied(Features(encoder()), ranked()),
+    **{f"fairtk_baselines.{kind.__name__}": sorted_by(kind) for kind in SORTED},
+    "fairtk_baselines.EpsilonGreedy": lambda folder: applied(EpsilonGreedy(0.5), ranked()),
     "fairtk_baselines.FAStarIR": lambda folder: applied(
         FAStarIR(groups(), 0.3, cutoff=10, protected=groups().levels[-1]), ranked()
     ),

@@ -13,7 +13,14 @@ from fairtk.plugins import StudySystemSpec, TransformerSpec
 
 if TYPE_CHECKING:
     from fairtk_baselines.deltr import DELTR
+    from fairtk_baselines.deterministic_sorting import (
+        DetCons,
+        DetConstSort,
+        DetGreedy,
+        DetRelaxed,
+    )
     from fairtk_baselines.dlf import DLF
+    from fairtk_baselines.epsilon_greedy import EpsilonGreedy
     from fairtk_baselines.fa_star_ir import FAStarIR
     from fairtk_baselines.features import Features
     from fairtk_baselines.mmr import MMR
@@ -22,6 +29,11 @@ if TYPE_CHECKING:
 _TRANSFORMERS = {
     "DELTR": ("deltr", "learning to rank with a term for exposure (DELTR)", "R", "R"),
     "DLF": ("dlf", "relevance and fairness models, blended (DLF)", "R", "R"),
+    "DetCons": ("deterministic_sorting", "shares in every prefix, conservative", "R", "R"),
+    "DetConstSort": ("deterministic_sorting", "interval-constrained sorting", "R", "R"),
+    "DetGreedy": ("deterministic_sorting", "shares in every prefix, by score", "R", "R"),
+    "DetRelaxed": ("deterministic_sorting", "shares in every prefix, relaxed", "R", "R"),
+    "EpsilonGreedy": ("epsilon_greedy", "random swaps with documents below", "R", "R"),
     "FAStarIR": ("fa_star_ir", "FA*IR: enough protected documents in every prefix", "R", "R"),
     "Features": ("features", "features for learning to rank", "R", "R"),
     "MMR": ("mmr", "maximal marginal relevance", "R", "R"),
@@ -30,6 +42,11 @@ _TRANSFORMERS = {
 _SOURCES = {
     "DELTR": "zehlike2020reducing cao2007learning",
     "DLF": "chen2023learn taylor2008softrank loshchilov2019decoupled",
+    "DetCons": "geyik2019fairness",
+    "DetConstSort": "geyik2019fairness",
+    "DetGreedy": "geyik2019fairness",
+    "DetRelaxed": "geyik2019fairness",
+    "EpsilonGreedy": "feng2022has",
     "FAStarIR": "zehlike2017fair zehlike2022fair levin1981representation",
     "MMR": "CarbonellGoldstein1998",
     "VectorSearch": "DeerwesterEtAl1990 HalkoEtAl2011",
@@ -46,7 +63,19 @@ _GRIDS: dict[str, Any] = {  # the values for tuning, the default first
     "mmr": {"lambda": tuple(n / 10 for n in (5, 1, 2, 3, 4, 6, 7, 8, 9, 10))},
 }
 
-__all__ = ["DELTR", "DLF", "FAStarIR", "Features", "MMR", "VectorSearch"]
+__all__ = [
+    "DELTR",
+    "DLF",
+    "DetCons",
+    "DetConstSort",
+    "DetGreedy",
+    "DetRelaxed",
+    "EpsilonGreedy",
+    "FAStarIR",
+    "Features",
+    "MMR",
+    "VectorSearch",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fairtk.errors import InputError, ParameterError, did_you_mean, format_list
+from fairtk.errors import DataWarning, InputError, ParameterError, did_you_mean, format_list
 from fairtk.groups import Groups, Level
+from fairtk.measures import RemarkKind
+
+NO_TARGET = "fairtk-baselines:no target"
+NO_TARGET_KIND = RemarkKind(DataWarning, "{stage}: {queries} have no target and keep their order")
 
 
 def checked_groups(groups: Any, where: str) -> Groups:

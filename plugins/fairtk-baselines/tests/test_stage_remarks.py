@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from fairtk_baselines import FAStarIR
+from fairtk_baselines import DetGreedy, FAStarIR
 from fairtk_baselines.vector_search import VectorSearch
 from fixed_encoder import FixedEncoder, documents
 
@@ -40,9 +40,18 @@ def fair():
     return FAStarIR(groups(), targets(), cutoff=4, protected="b")
 
 
+def greedy():
+    """Return a stage that wants three of four documents to be b for q1, and two for the others."""
+    share = {"q0": 0.5, "q1": 0.75, "q2": 0.5}
+    rows = [(qid, "b", share[qid]) for qid in QIDS] + [(qid, "a", 1 - share[qid]) for qid in QIDS]
+    target = pd.DataFrame(rows, columns=["qid", "group", "weight"])
+    return DetGreedy(groups(), Target.from_frame(target, groups()))
+
+
 CASES = {
     "fairtk-baselines:no target": (RUN, fair, "q0"),
     "fairtk-baselines:no fair order": (RUN, fair, "q1"),
+    "fairtk-baselines:too few candidates": (RUN, greedy, "q1"),
     "fairtk-baselines:no vector": (
         pd.DataFrame({"qid": QIDS, "query": ["1 0", "", "0 1"]}),
         searcher,

@@ -12,6 +12,7 @@ from fairtk_classic.exposures import ABR, ERBE, ERBP, ERBR, EXP, EXPRU, EXPU
 from fairtk_classic.gfr import GFR
 from fairtk_classic.iaa import IAA
 from fairtk_classic.log_ratios import logDP, logEUR, logRUR
+from fairtk_classic.peer import PEER
 from fairtk_classic.prefixes import FAIR_prefix, rKL, rND, rRD
 from fairtk_classic.targets import MAX_SKEW as MaxSkew
 from fairtk_classic.targets import MIN_SKEW as MinSkew
@@ -33,6 +34,7 @@ __all__ = [
     "MaxSkew",
     "MinSkew",
     "NDKL",
+    "PEER",
     "Skew",
     "logDP",
     "logEUR",

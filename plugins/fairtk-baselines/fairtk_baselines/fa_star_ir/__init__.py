@@ -28,6 +28,7 @@ from fairtk_baselines.fa_star_ir.prefix_tests import (
     mtree,
     multinomial_test,
 )
+from fairtk_baselines.levels import NO_TARGET, NO_TARGET_KIND
 
 __all__ = [
     "FAStarIR",
@@ -39,7 +40,6 @@ __all__ = [
     "multinomial_test",
 ]
 
-_NO_TARGET = "fairtk-baselines:no target"
 _NO_FAIR_ORDER = "fairtk-baselines:no fair order"
 
 
@@ -75,9 +75,7 @@ class FAStarIR(FairTransformer):
     identity_name = "fairtk_baselines.FAStarIR"
     output_version = 1
     REMARKS: ClassVar[dict[str, RemarkKind]] = {
-        _NO_TARGET: RemarkKind(
-            DataWarning, "{stage}: {queries} have no target and keep their order"
-        ),
+        NO_TARGET: NO_TARGET_KIND,
         _NO_FAIR_ORDER: RemarkKind(
             DataWarning,
             "{stage}: no order passes the test at all of the first {detail} ranks for {queries}, "
@@ -187,5 +185,5 @@ class FAStarIR(FairTransformer):
 
     def _remark(self, run: Run, counted: counting.Counted, unfair: IntArray) -> None:
         name, no_target = type(self).__name__, [p is None for p in counted.p]
-        remark(_NO_TARGET, name, no_target, run.qids, stacklevel=4)
+        remark(NO_TARGET, name, no_target, run.qids, stacklevel=4)
         remark(_NO_FAIR_ORDER, name, unfair > 0, run.qids, str(self.cutoff), stacklevel=4)
