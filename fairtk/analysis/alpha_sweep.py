@@ -28,7 +28,7 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, refuse_swapped_dicts
 from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
@@ -347,7 +347,6 @@ DETERMINISTIC = math.inf
 """The alpha of the deterministic ranking."""
 
 
-@accepts_dataframes
 def frontier(
     qrels: FileOrFrame,
     runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -400,6 +399,7 @@ def frontier(
     checks.integer("seed", seed, "frontier", least=0)
     checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
+    refuse_swapped_dicts(qrels, runs, "frontier")
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
     given_groups.labels = file_labels = prepare_labels(qrels, gold, parsed)
@@ -515,7 +515,7 @@ def _utilities(
         )
     estimates = off_policy_utility(labels, answers[name], run, grid, measure, cutoff)
     table = estimates.per_query.pivot(index="alpha", columns="qid", values="value")
-    return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids], dtype=np.float64)
+    return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids.text], dtype=np.float64)
 
 
 def _outcome(

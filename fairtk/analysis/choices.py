@@ -30,7 +30,7 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, frame_of, refuse_swapped_dicts
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
@@ -412,7 +412,6 @@ def _with_labels(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
     return pd.concat([qrels, rows[qrels.columns]], ignore_index=True)
 
 
-@accepts_dataframes
 def sensitivity(
     qrels: FileOrFrame,
     runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -456,8 +455,10 @@ def sensitivity(
         raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
+    refuse_swapped_dicts(qrels, runs, "sensitivity")
     if len(data) < 2:
         raise InputError(f"sensitivity requires at least two runs, got {len(data)}")
+    answers = frame_of(answers)
     answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
     if answers and len(answers) != len(data):
         raise InputError(

@@ -154,7 +154,7 @@ class CreditShares(Credit):
         Indices into the run's `qids` and `docnos`, and the mean; each has shape (n_pairs,).
         """
         run, rows = self.run, self.defined[self.ranking]
-        width = max(1, run.documents.size)
+        width = max(1, run.docnos.size)
         code, pairs = pd.factorize(run.frame_query[rows] * width + run.frame_doc[rows])
         query, doc = np.divmod(np.asarray(pairs, dtype=np.int64), width)
         summed = np.bincount(code, weights=self.value[rows], minlength=len(query))

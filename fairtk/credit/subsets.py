@@ -32,7 +32,7 @@ from fairtk.frames import (
     digest,
     require_columns,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
@@ -167,7 +167,6 @@ def _one_out(k: int) -> IntArray:
     return np.concatenate([[full_mask], full_mask - (1 << np.arange(k))]).astype(np.int64)
 
 
-@accepts_dataframes
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,
@@ -199,8 +198,9 @@ def from_answers(
     """
     where = "from_answers"
     checks.choice("method", "shapley" if method is None else method, ("shapley", "one-out"), where)
-    require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
+    answers = run.frame
+    require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     numbers = {
         column: check_numbers(answers[column], column, run.refuse, NUMBERS[SAMPLE])
         for column in (SOURCE_SAMPLE, SUBSET)
@@ -331,6 +331,7 @@ def _utilities(
 def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
+    gold = frame_of(gold)
     require_columns(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
     return gold_answers(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), "from_answers")
 

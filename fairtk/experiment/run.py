@@ -47,10 +47,10 @@ from fairtk.experiment.values import (
     stored_notes,
     stored_rows,
 )
-from fairtk.frames import QID, require_columns
-from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import as_strings, decode_ids
-from fairtk.io.qrels import frame_of_qrels
+from fairtk.frames import LABEL, QID, SCORE, require_columns
+from fairtk.frames.accepted import as_frame, frame_of, is_one_run
+from fairtk.frames.ids import as_strings
+from fairtk.io.qrels import as_qrels
 from fairtk.llm import DeferredError
 from fairtk.remarks import MISSING, Remark, emit
 
@@ -127,7 +127,6 @@ def _prompts(engine: Engine) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=PROMPTS)
 
 
-@accepts_dataframes
 def Experiment(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -218,7 +217,6 @@ def Experiment(
     return replace(results, config={**results.config, **about_dataset(dataset)})
 
 
-@accepts_dataframes
 def plan(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -273,7 +271,10 @@ def _prepare(
     for name, value in {**flags, "retry_failed": retry_failed}.items():
         checks.boolean(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
-        qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
+        qrels = as_qrels(qrels, "Experiment").with_text_ids()
+    elif qrels is not None:
+        qrels = as_frame(qrels, LABEL, "Experiment: qrels")
+    topics = frame_of(topics)
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:
@@ -379,12 +380,22 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return pipelines, and runs as frames, by name."""
+    systems = list(systems) if isinstance(systems, Iterator) else frame_of(systems)
+    if isinstance(systems, Mapping | list | tuple) and is_one_run(systems):
+        systems = as_frame(systems, SCORE, "Experiment: systems")
     if isinstance(systems, Mapping):
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")
-        pairs = [(str(name), system) for name, system in systems.items()]
-    elif isinstance(systems, list | tuple | pd.DataFrame | Iterator):
-        systems = [systems] if isinstance(systems, pd.DataFrame) else list(systems)
+        pairs = [
+            (str(name), _system(system, f"Experiment: systems[{name!r}]"))
+            for name, system in systems.items()
+        ]
+    elif isinstance(systems, list | tuple | pd.DataFrame):
+        systems = [systems] if isinstance(systems, pd.DataFrame) else systems
+        systems = [
+            _system(system, f"Experiment: systems[{index}]") for index, system in enumerate(systems)
+        ]
         names = None if names is None else checks.listed("names", names, "Experiment")
         if names is not None and len(names) != len(systems):
             raise ParameterError(
@@ -416,6 +427,13 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
                 f"{type(system).__name__}"
             )
     return by_name
+
+
+def _system(system: Any, where: str) -> Any:
+    """Return a run in any form but a file as a frame; anything else unchanged."""
+    system = frame_of(system)
+    is_run = isinstance(system, pd.DataFrame | Mapping | list | tuple) and is_one_run(system)
+    return as_frame(system, SCORE, where) if is_run else system
 
 
 def _label(system: Any) -> str:
@@ -478,7 +496,6 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     )
 
 
-@accepts_dataframes
 def open_results(
     folder: str | PathLike[str],
     qrels: Any = None,
@@ -635,7 +652,6 @@ Export = Literal["parquet", "trec"]
 EXPORTS: tuple[Export, ...] = get_args(Export)
 
 
-@accepts_dataframes
 def export(
     source: str | PathLike[str],
     folder: str | PathLike[str],

@@ -28,8 +28,8 @@ from fairtk.errors import (
 )
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import error_line
-from fairtk.frames import QID, digest, require_columns
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames import LABEL, QID, digest, require_columns
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
 
@@ -284,7 +284,6 @@ class Tuning:
         return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values>"
 
 
-@accepts_dataframes
 def tune(
     build: Callable[..., Any],
     grid: Grid,
@@ -326,6 +325,7 @@ def tune(
             has its settings.
         FairtkError: a pipeline fails; the message has its settings.
     """
+    topics, qrels = frame_of(topics), as_frame(qrels, LABEL, "tune: qrels")
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:
         checks.boolean("trained", trained, "tune")

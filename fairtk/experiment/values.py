@@ -129,7 +129,7 @@ def values_of_systems(
     remarks = remarks_on_measures(measures.values())
     for name, of_system in systems.items():
         for label, measure in measures.items():
-            remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids, name)
+            remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids.text, name)
     facts = {name: of_system.facts for name, of_system in systems.items()}
     remarks += remarks_on_runs(list(measures.values()), qrels, facts)
     qids = qrels.qids if order is None else qrels.qids[list(order)]

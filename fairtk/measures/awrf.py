@@ -158,7 +158,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         masses = target.for_qids(qids[row_query])
         if policy == "bounds":
             labeled = target.space.known(np.arange(target.space.size))
-            free = documents @ groups.unknown_shares(run.docnos)
+            free = documents @ groups.unknown_shares(run.docnos.text)
             lowest, highest = jensen_shannon_bounds(exposure, free, masses, labeled, self["base"])
             fairness = 1.0 - (lowest if unlabeled == "best" else highest)
         else:

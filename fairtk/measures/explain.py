@@ -13,13 +13,12 @@ import pandas as pd
 
 from fairtk.display.tables import frame_html
 from fairtk.errors import InputError, ParameterError, format_list
-from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.columns import from_ir_measures, require_columns
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels, Run
+from fairtk.frames.ids import Ids
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
-from fairtk.io.qrels import frame_of_qrels
-from fairtk.io.runs import frame_of_run
+from fairtk.io.qrels import as_qrels
+from fairtk.io.runs import as_run
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.contributions import (
     ABSENT,
@@ -305,7 +304,6 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 
-@accepts_dataframes
 def explain(
     qrels: Any,
     run: Any,
@@ -350,11 +348,11 @@ def explain(
     measure = parse(measure)
     _require_sum(measure)
     where = f"explain({measure!r})"
-    frame = frame_of_qrels(qrels, where)
-    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
+    labels = as_qrels(qrels, where)
+    given = [run] if baseline is None else [run, baseline]
+    runs = [as_run(one, f"{where} (run)") for one in given]
     if qid is not None:
-        frame, *runs = _of_query(str(qid), frame, runs, where)
-    labels = Qrels(frame, where, either=True)
+        labels, *runs = _of_query(str(qid), labels, runs, where)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     named = groups if isinstance(measure, type(EE_L)) else measure.groups
@@ -409,20 +407,17 @@ def explain(
 
 
 def _of_query(
-    qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
-) -> list[pd.DataFrame]:
+    qid: str, qrels: Qrels, runs: list[Run], where: str
+) -> tuple[Qrels, *tuple[Run, ...]]:
     """Return the rows of one query in qrels and runs; raise an `InputError` without labels."""
-    frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
-    parts = []
-    for frame in frames:
-        require_columns(frame, [QID], where)
-        parts.append(frame[frame[QID].astype(str) == qid])
-    if parts[0].empty:
-        qids = frames[0][QID].unique()
-        missing = "the qrels" if len(parts[1]) else "qrels and run"
-        known = format_list(map(str, qids), 3)
+    query = Ids(np.array([qid], dtype=object))
+    number = int(qrels.qids.find(query)[0])
+    parts = [run.take(run.frame_query == run.qids.find(query)[0]) for run in runs]
+    if number < 0:
+        missing = "the qrels" if len(parts[0]) else "qrels and run"
+        known = format_list(qrels.qids, 3)
         raise InputError(f"{where}: qid {qid!r} is missing from {missing}; the qrels have {known}")
-    return parts
+    return qrels.of_queries(number, number + 1), *parts
 
 
 def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:

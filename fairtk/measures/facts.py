@@ -299,5 +299,5 @@ def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) 
     """Return all remarks on the values of one run, by measure."""
     remarks = remarks_on_measures(scores)
     for measure, of_measure in scores.items():
-        remarks += remarks_on_values(measure, of_measure, qrels.qids, "")
+        remarks += remarks_on_values(measure, of_measure, qrels.qids.text, "")
     return remarks + remarks_on_runs(list(scores), qrels, {"": facts})

@@ -114,7 +114,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked).items():
-            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
+            aggregates[measure] = measure.aggregate(values, self.qrels.qids.text)
             metrics += self._metrics(measure, values)
         if self._others:
             theirs = self._by_others.calc(given)
@@ -155,7 +155,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             checked = self._evaluator.checked(run)
             if not self._own:  # otherwise there is a remark
                 where = self._evaluator.where
-                warn_of_unmatched(self.qrels, checked.queries, checked.documents_of, where)
+                warn_of_unmatched(self.qrels, checked.qids, checked.documents_of, where)
             return checked, run_for_other_providers(self._others, checked) if self._others else None
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]

@@ -21,7 +21,7 @@ from fairtk.frames import (
     digest,
     identity_name,
 )
-from fairtk.frames.accepted import frame_of, labels_or_scores
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
 from fairtk.remarks import RemarkKind, register_kinds
@@ -80,8 +80,8 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
 
     def __call__(self, inp: Any) -> Any:
         """Apply the transformer to a frame, a table of another library, or dicts."""
-        run = isinstance(inp, Mapping)
-        frame = labels_or_scores(inp, SCORE, type(self).__name__) if run else frame_of(inp)
+        is_run = isinstance(inp, Mapping)
+        frame = as_frame(inp, SCORE, type(self).__name__) if is_run else frame_of(inp)
         return super().__call__(frame)
 
     def settings(self) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class Meter:
             ranked,
             labels.labels_of(ranked) > 0,
             pd.Index(qids, dtype=object).get_indexer(ranked.qids),
-            counts[labels.queries.find(Ids(qids))],
+            counts[labels.qids.find(Ids(qids))],
             self.browsing,
             attention(ranked, self.browsing, self.depth),
             self.depth,

@@ -213,7 +213,7 @@ class TrainingSet:
         _tell(coded, relevant, size)
         usable = (relevant > 0) & (size > 1)
         # by qid, so that sums do not depend on the order of rows or topics
-        by_name = np.argsort(coded.qids.astype(str), kind="stable")
+        by_name = np.argsort(coded.qids.text.astype(str), kind="stable")
         chosen = by_name[usable[by_name]]
         place = np.full(len(size), len(size))
         place[chosen] = np.arange(len(chosen))

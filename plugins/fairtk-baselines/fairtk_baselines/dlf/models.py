@@ -278,7 +278,7 @@ class Examples:
 
     def _by_qid(self, chosen: BoolArray) -> IntArray:
         # batches must not depend on the order of rows in the frame
-        order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
+        order = np.argsort(self.pairs.rankings.qids.text.astype(str), kind="stable")
         return order[chosen[order]].astype(np.int64)
 
     def batch(self, queries: IntArray) -> Batch:
@@ -327,7 +327,7 @@ def examples_of(
             table = aim.memberships(rankings)
         except InputError as error:  # names the setting of `Groups.memberships`
             raise InputError(f"{where}: {error}") from None
-        target_shares = aim.shares(rankings.qids)
+        target_shares = aim.shares(rankings.qids.text)
         attended = rankings.query[table.any(axis=1)]
         grouped = np.bincount(attended, minlength=len(rankings.qids)) > 0
         has = (target_shares > 0).any(axis=1)
