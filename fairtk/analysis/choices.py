@@ -456,8 +456,6 @@ def sensitivity(
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
     refuse_swapped_dicts(qrels, runs, "sensitivity")
-    if len(data) < 2:
-        raise InputError(f"sensitivity requires at least two runs, got {len(data)}")
     answers = frame_of(answers)
     answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
     if answers and len(answers) != len(data):
@@ -475,6 +473,8 @@ def sensitivity(
         name: read(run, file or name, answers=answer).with_text_ids()
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
+    if len(frames) < 2:
+        raise InputError(f"sensitivity requires at least two runs, got {len(frames)}")
     all_variants = [
         Variant(choice.choice, choice.setting, (text, choice.measure), choice.why)
         for text, measure in complete.items()

@@ -89,7 +89,7 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
 def is_one_run(data: Any) -> bool:
     """Return whether data is one run in any form, and not several runs."""
     if isinstance(data, Mapping):
-        return _is_nested(data) and not any(
+        return bool(data) and _is_nested(data) and not any(
             isinstance(one, Mapping) for docs in data.values() for one in docs.values()
         )
     if isinstance(data, list | tuple):

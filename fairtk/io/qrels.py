@@ -162,7 +162,8 @@ def _without_repetitions(rows: Rows) -> Rows:
         return rows
     line = rows.line_of(int(rows.frame.index[again[0]]))
     place = f"row {again[0]}" if line is None else f"line {line}"
-    warn(f"{rows.path}: {len(again)} rows repeat an earlier row and are left out (first: {place})")
+    rows_repeat = "1 row repeats" if len(again) == 1 else f"{len(again)} rows repeat"
+    warn(f"{rows.path}: {rows_repeat} an earlier row and {'is' if len(again) == 1 else 'are'} left out (first: {place})")
     left = rows.without(again.tolist())
     left.ids = {name: (np.delete(codes, again), of) for name, (codes, of) in rows.ids.items()}
     return left
