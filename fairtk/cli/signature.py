@@ -210,7 +210,8 @@ def in_options(text: str, command: click.Command) -> str:
     """Return a message with the parameters of a command replaced by its options.
 
     `` `gold` `` becomes ``--gold``, `` `order='rank'` `` becomes ``--order rank``, and ``cutoff
-    must`` at the start becomes ``--cutoff must``.
+    must`` at the start becomes ``--cutoff must``. ``fairtk.io.read_run(..., format='msmarco')``
+    becomes ``--run-format msmarco``.
     """
     params = {param.name: param for param in command.params}
     functions = getattr(command, "functions", {})
@@ -227,6 +228,11 @@ def in_options(text: str, command: click.Command) -> str:
             return (param.secondary_opts if value in FALSE else param.opts)[-1]
         return " ".join([param.opts[-1], *([value.strip("'\"[]")] if value else [])])
 
+    def reader(match: re.Match[str]) -> str:
+        kind, form = match.groups()
+        return f"--{kind}-format {form}" if f"{kind}_format" in params else match[0]
+
+    text = re.sub(r"fairtk\.io\.read_(run|qrels)\(\.\.\., format='([\w-]+)'\)", reader, text)
     quoted = r"`(?P<name>\w+)(=(?P<value>[^`]*))?`"
     at_start = rf"^((?:{names}|the \w+): )?(?P<first>\w+)(?= must )"
     return re.sub(f"{quoted}|{at_start}", option, text)

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 _SUFFIXES = {
-    ".run", ".res", ".trec", ".top", ".out", ".txt", ".tsv", ".csv", ".json", ".jsonl", ".parquet", ".pq",
+    ".run", ".res", ".trec", ".top", ".out", ".txt", ".tsv", ".csv", ".json", ".jsonl",
+    ".parquet", ".pq",
 }  # fmt: skip
 
 

@@ -89,8 +89,10 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
 def is_one_run(data: Any) -> bool:
     """Return whether data is one run in any form, and not several runs."""
     if isinstance(data, Mapping):
-        return bool(data) and _is_nested(data) and not any(
-            isinstance(one, Mapping) for docs in data.values() for one in docs.values()
+        return (
+            bool(data)
+            and _is_nested(data)
+            and not any(isinstance(one, Mapping) for docs in data.values() for one in docs.values())
         )
     if isinstance(data, list | tuple):
         return bool(data) and _are_named_tuples(data)

@@ -107,7 +107,7 @@ class Run(EncodedFrame):
     def __getattr__(self, name: str) -> Any:
         if name not in SortedRows._fields:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        vars(self).update(self._sort()._asdict())
+        vars(self).update(zip(SortedRows._fields, self._sort(), strict=True))
         return vars(self)[name]
 
     @property
@@ -227,7 +227,7 @@ class Run(EncodedFrame):
             ranking_sample=self.ranking_sample,
             n_samples=self.n_samples,
         )
-        vars(part).update(restricted._asdict())
+        vars(part).update(zip(SortedRows._fields, restricted, strict=True))
         return part
 
     # Sorting -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from fairtk import checks
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE
@@ -60,19 +60,20 @@ def path_and_format(
     path: str | PathLike[str], format: str | None, known: tuple[str, ...]
 ) -> tuple[str | PathLike[str], str | None]:
     """Return the path of a file, and the name of its format, `None` without a name."""
-    file = path if isinstance(path, FormattedFile) else FormattedFile(path, format or "")
-    name = format or file.form
-    return file.path, checks.known("format", name, known) if name else None
+    file: Any = path
+    if isinstance(path, FormattedFile):
+        path, format = file.path, format or file.form
+    return path, None if format is None else checks.known("format", format, known)
 
 
 def run_option(format: RunFormat) -> str:
-    """Return how to read a run in a format."""
-    return f"fairtk.io.read_run(..., format={format!r}) (--run-format {format})"
+    """Return how to read a run in a format; on the command line, it becomes the option."""
+    return f"fairtk.io.read_run(..., format={format!r})"
 
 
 def qrels_option(format: QrelsFormat) -> str:
-    """Return how to read qrels in a format."""
-    return f"fairtk.io.read_qrels(..., format={format!r}) (--qrels-format {format})"
+    """Return how to read qrels in a format; on the command line, it becomes the option."""
+    return f"fairtk.io.read_qrels(..., format={format!r})"
 
 
 def likely_kinds(value: str, fields: list[str]) -> str:

@@ -162,8 +162,9 @@ def _without_repetitions(rows: Rows) -> Rows:
         return rows
     line = rows.line_of(int(rows.frame.index[again[0]]))
     place = f"row {again[0]}" if line is None else f"line {line}"
-    rows_repeat = "1 row repeats" if len(again) == 1 else f"{len(again)} rows repeat"
-    warn(f"{rows.path}: {rows_repeat} an earlier row and {'is' if len(again) == 1 else 'are'} left out (first: {place})")
+    one, several = "row repeats an earlier one and is", "rows repeat earlier ones and are"
+    rule = one if len(again) == 1 else several
+    warn(f"{rows.path}: {len(again)} {rule} left out (first: {place})")
     left = rows.without(again.tolist())
     left.ids = {name: (np.delete(codes, again), of) for name, (codes, of) in rows.ids.items()}
     return left
