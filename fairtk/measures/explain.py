@@ -13,8 +13,9 @@ import pandas as pd
 
 from fairtk.display.tables import frame_html
 from fairtk.errors import InputError, ParameterError, format_list
-from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels, Run
-from fairtk.frames.ids import Ids
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
+from fairtk.frames.accepted import as_frame
+from fairtk.frames.columns import from_ir_measures, require_columns
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import as_qrels
@@ -348,11 +349,10 @@ def explain(
     measure = parse(measure)
     _require_sum(measure)
     where = f"explain({measure!r})"
-    labels = as_qrels(qrels, where)
-    given = [run] if baseline is None else [run, baseline]
-    runs = [as_run(one, f"{where} (run)") for one in given]
+    runs = [run] if baseline is None else [run, baseline]
     if qid is not None:
-        labels, *runs = _of_query(str(qid), labels, runs, where)
+        qrels, *runs = _of_query(str(qid), qrels, runs, where)
+    labels = as_qrels(qrels, where)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     named = groups if isinstance(measure, type(EE_L)) else measure.groups
@@ -406,18 +406,27 @@ def explain(
     return explained(*systems[0], *(explained(*system) for system in systems[1:]))
 
 
-def _of_query(
-    qid: str, qrels: Qrels, runs: list[Run], where: str
-) -> tuple[Qrels, *tuple[Run, ...]]:
-    """Return the rows of one query in qrels and runs; raise an `InputError` without labels."""
-    query = Ids(np.array([qid], dtype=object))
-    number = int(qrels.qids.find(query)[0])
-    parts = [run.take(run.frame_query == run.qids.find(query)[0]) for run in runs]
-    if number < 0:
-        missing = "the qrels" if len(parts[0]) else "qrels and run"
-        known = format_list(qrels.qids, 3)
+def _of_query(qid: str, qrels: Any, runs: list[Any], where: str) -> list[pd.DataFrame]:
+    """Return the rows of one query in qrels and runs; raise an `InputError` without labels.
+
+    The other rows of frames are not checked.
+    """
+    if isinstance(qrels, str | PathLike):
+        qrels = as_qrels(qrels, where)
+    runs = [as_run(run, where) if isinstance(run, str | PathLike) else run for run in runs]
+    frames = []
+    for data, value in [(qrels, LABEL), *((run, SCORE) for run in runs)]:
+        is_coded = isinstance(data, Qrels | Run)
+        frame = data.with_text_ids() if is_coded else as_frame(data, value, where)
+        frame = from_ir_measures(frame, where)
+        require_columns(frame, [QID], where)
+        frames.append(frame)
+    parts = [frame[frame[QID].astype(str) == qid] for frame in frames]
+    if parts[0].empty:
+        missing = "the qrels" if len(parts[1]) else "qrels and run"
+        known = format_list(map(str, frames[0][QID].unique()), 3)
         raise InputError(f"{where}: qid {qid!r} is missing from {missing}; the qrels have {known}")
-    return qrels.of_queries(number, number + 1), *parts
+    return parts
 
 
 def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
