@@ -22,9 +22,9 @@ from ir_measures import CalcResults, Metric, providers
 from ir_measures.providers import FallbackProvider
 
 from fairtk.errors import ColumnError, InputError, PluginError
-from fairtk.frames import QID, SAMPLE, FloatArray, Qrels, Run
-from fairtk.frames.accepted import frame_of
-from fairtk.frames.columns import TO_IR_MEASURES, pyterrier_names
+from fairtk.frames import EXPOSURE, SAMPLE, SCORE, FloatArray, Qrels, Run
+from fairtk.frames.accepted import as_frame, frame_of
+from fairtk.frames.columns import TO_IR_MEASURES
 from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.schema import LIMIT
@@ -90,7 +90,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self._evaluator = Evaluator([*own, *self._others], qrels)
         self._own = own
         if self._others:
-            self._labels = qrels
+            self._labels = _as_ir_measures(qrels)
             if not _is_plain(qrels, are_labels=True) and self._checked_labels() is not None:
                 self._labels = labels_for_other_providers(self._others, self.qrels)
             self._by_others = other_providers().evaluator(self._others, self._labels)
@@ -180,7 +180,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if mapping is None:
             checked = self._checked_run(run)
             if checked is None:
-                return None, run
+                return None, _as_ir_measures(run)
             if not self._own:  # otherwise there is a remark
                 where = self._evaluator.where
                 warn_of_unmatched(self.qrels, checked.qids, checked.documents_of, where)
@@ -196,12 +196,14 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
 
 def _has_samples(run: Any) -> bool:
-    """Return whether a query has several samples."""
-    frame = frame_of(run)
-    if not isinstance(frame, pd.DataFrame) or SAMPLE not in frame.columns:
-        return False
-    queries = frame.iloc[:, pyterrier_names(frame.columns).index(QID)]
-    return bool((frame[SAMPLE].groupby(queries.array).nunique() > 1).any())
+    """Return whether a run has a column of samples, or exact exposure instead of rankings."""
+    return not {SAMPLE, EXPOSURE}.isdisjoint(as_frame(run, SCORE, "run").columns)
+
+
+def _as_ir_measures(data: Any) -> Any:
+    """Return a table with ir_measures' column names; other forms unchanged."""
+    frame = frame_of(data)
+    return frame.rename(columns=TO_IR_MEASURES) if isinstance(frame, pd.DataFrame) else frame
 
 
 def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
