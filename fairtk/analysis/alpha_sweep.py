@@ -17,7 +17,7 @@ from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
@@ -44,6 +44,7 @@ from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
+from fairtk.wording import printable
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "note", "dominated"]
 _NEAR = 0.06

@@ -18,7 +18,7 @@ from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
 from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
-from fairtk.errors import InputError, ParameterError, printable
+from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
@@ -37,6 +37,7 @@ from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import LIMITS, count_text, reading
+from fairtk.wording import printable
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",

@@ -24,8 +24,6 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
-    format_list,
-    such,
 )
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
@@ -47,6 +45,7 @@ from fairtk.frames.columns import as_numbers
 from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.wording import format_list, such
 
 DRAWN = 64
 """The number of rankings per query drawn to check the policy of given rankings."""

@@ -20,7 +20,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import InputError, ParameterError, UndefinedWarning, format_list, such, warn
+from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
 from fairtk.frames.accepted import frame_of
@@ -31,6 +31,7 @@ from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
+from fairtk.wording import format_list, such
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",

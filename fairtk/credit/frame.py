@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, such
+from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -25,6 +25,7 @@ from fairtk.frames.runs import DUPLICATE_CREDIT
 from fairtk.frames.schema import check_numbers, check_unique, combined
 from fairtk.measures import LabeledRun
 from fairtk.remarks import NEGATIVE_CREDIT, UNDEFINED_CREDIT
+from fairtk.wording import such
 
 
 class Credit:

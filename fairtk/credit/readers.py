@@ -16,7 +16,7 @@ import pyterrier as pt
 from fairtk import checks
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import DataWarning, InputError, ParameterError, such, warn
+from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
     DOCNO,
@@ -42,6 +42,7 @@ from fairtk.statistics.intervals import (
     percentile_interval,
 )
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
+from fairtk.wording import such
 
 STEEP = 2
 """An alpha above which documents rarely change positions."""

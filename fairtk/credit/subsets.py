@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ColumnError, InputError, ParameterError, such
+from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -38,6 +38,7 @@ from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
+from fairtk.wording import such
 
 MOST_EXACT = 20
 """The maximum number of documents for exact values from all 2^k sets; more take gigabytes."""

@@ -12,11 +12,12 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.errors import ColumnError, InputError, NotFoundError, format_list, missing_columns
+from fairtk.errors import ColumnError, InputError, NotFoundError
 from fairtk.frames import GOLD_ANSWER, LABEL, QID, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
+from fairtk.wording import format_list, missing_columns
 
 
 def get_answers(dataset: Any) -> pd.DataFrame:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import format_list
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
 from fairtk.frames.qrels import no_common_query
@@ -22,6 +21,7 @@ from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import LabeledRun, format_measure
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.facts import RunFacts, documents_of_queries
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import (
-    InputError,
-    NotFoundError,
-    ParameterError,
-    did_you_mean,
-    format_list,
-)
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.accepted import frame_of, is_one_run
 from fairtk.frames.qrels import no_common_query
@@ -39,6 +33,7 @@ from fairtk.measures.foreign import (
     integer_labels,
     refuse_samples,
 )
+from fairtk.wording import did_you_mean, format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target

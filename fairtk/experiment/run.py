@@ -19,14 +19,7 @@ import pyterrier as pt
 from fairtk import checks, stage_context
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, as_texts, html_text
-from fairtk.errors import (
-    DataWarning,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    StageError,
-    format_list,
-)
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
@@ -53,6 +46,7 @@ from fairtk.frames.ids import as_strings
 from fairtk.io.qrels import as_qrels
 from fairtk.llm import DeferredError
 from fairtk.remarks import MISSING, Remark, emit
+from fairtk.wording import format_list
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]

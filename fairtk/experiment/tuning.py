@@ -18,20 +18,14 @@ import pyterrier as pt
 from tqdm import tqdm
 
 from fairtk import checks, stage_context
-from fairtk.errors import (
-    FairtkError,
-    FairtkWarning,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    format_list,
-)
+from fairtk.errors import FairtkError, FairtkWarning, InputError, NotFoundError, ParameterError
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import error_line
 from fairtk.frames import LABEL, QID, digest, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
+from fairtk.wording import format_list
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]

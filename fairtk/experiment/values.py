@@ -13,7 +13,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError, format_list
+from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
@@ -47,6 +47,7 @@ from fairtk.measures.foreign import refuse_samples, run_columns
 from fairtk.measures.parsing import check_names
 from fairtk.measures.scores import Scores
 from fairtk.remarks import Remark, read_remark
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from pyarrow import Table

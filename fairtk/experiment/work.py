@@ -33,7 +33,6 @@ from fairtk.errors import (
     StageError,
     StoreError,
     WorkerError,
-    format_list,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
@@ -50,6 +49,7 @@ from fairtk.llm import (
 )
 from fairtk.llm.chat import Outcome, questions, read_answer
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
+from fairtk.wording import format_list
 
 RECORDING = "recording"
 """The key of the `stage_context.Recording` of the experiment among its stages."""

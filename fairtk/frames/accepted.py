@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import pyarrow as pa
 
-from fairtk.errors import ColumnError, InputError, such
+from fairtk.errors import ColumnError, InputError
 from fairtk.frames.columns import (
     DOCNO,
     EXPOSURE,
@@ -27,6 +27,7 @@ from fairtk.frames.columns import (
     plain_columns,
     pyterrier_names,
 )
+from fairtk.wording import such
 
 FileOrFrame: TypeAlias = str | PathLike[str] | pd.DataFrame
 

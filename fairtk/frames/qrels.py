@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import UnmatchedWarning, format_list, warn
+from fairtk.errors import UnmatchedWarning, warn
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
@@ -27,6 +27,7 @@ from fairtk.frames.derived import Deriving
 from fairtk.frames.encoded import EncodedFrame
 from fairtk.frames.ids import Coded, Ids, coded_again
 from fairtk.frames.schema import check_unique
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run

@@ -25,14 +25,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import frame_html
-from fairtk.errors import (
-    DuplicateError,
-    FormatError,
-    InputError,
-    ParameterError,
-    did_you_mean,
-    format_list,
-)
+from fairtk.errors import DuplicateError, FormatError, InputError, ParameterError
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -69,6 +62,7 @@ from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
+from fairtk.wording import did_you_mean, format_list
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 

@@ -22,9 +22,6 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    did_you_mean,
-    format_list,
-    missing_columns,
     warn,
 )
 from fairtk.exposure import TREC
@@ -72,6 +69,7 @@ from fairtk.groups.groups import (
 from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
+from fairtk.wording import did_you_mean, format_list, missing_columns
 
 _FEW_LEVELS = 1 << 12
 

@@ -16,7 +16,7 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError, format_list, warn
+from fairtk.errors import FormatError, InputError, NotFoundError, warn
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -57,6 +57,7 @@ from fairtk.io.rows import (
     with_numbers,
 )
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
+from fairtk.wording import format_list
 
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 

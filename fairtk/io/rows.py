@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, format_list, missing_columns
+from fairtk.errors import FormatError, InputError
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
 from fairtk.frames.accepted import as_frame, column_of, swapped_message
 from fairtk.frames.columns import as_numbers
@@ -50,6 +50,7 @@ from fairtk.io.lines import (
     source,
 )
 from fairtk.io.parquet import read_parquet
+from fairtk.wording import format_list, missing_columns
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; unlike ``float``, without ``1_000`` and digits of other scripts."""

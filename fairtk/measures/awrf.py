@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, format_list
+from fairtk.errors import ParameterError
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
@@ -23,6 +23,7 @@ from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.remarks import FEW_GROUPS, UNREACHABLE, Remark
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target

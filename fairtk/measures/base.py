@@ -17,12 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import (
-    FairtkError,
-    MeasureError,
-    ParameterError,
-    did_you_mean,
-)
+from fairtk.errors import FairtkError, MeasureError, ParameterError
 from fairtk.frames import (
     DOCNO,
     LABEL,
@@ -40,6 +35,7 @@ from fairtk.measures.scores import Scores
 from fairtk.plugins import registry
 from fairtk.remarks import Remark, register_kinds
 from fairtk.remarks import RemarkKind as RemarkKind
+from fairtk.wording import did_you_mean
 
 
 @contextmanager

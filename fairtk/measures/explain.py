@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import InputError, ParameterError, format_list
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
 from fairtk.frames.accepted import as_frame
 from fairtk.frames.columns import from_ir_measures, require_columns
@@ -44,6 +44,7 @@ from fairtk.measures.group_names import (
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
+from fairtk.wording import format_list
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

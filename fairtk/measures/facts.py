@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.errors import format_list
 from fairtk.frames import DOCNO, LABEL, RANK, SCORE, BoolArray, IntArray, ObjectArray, Qrels
 from fairtk.frames.qrels import SHARE
 from fairtk.measures.base import FairMeasure, iter_parts
@@ -29,6 +28,7 @@ from fairtk.remarks import (
     Remark,
     make_remark,
 )
+from fairtk.wording import format_list
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, InputError, format_list, missing_columns
+from fairtk.errors import ColumnError, InputError
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     EXPOSURE,
@@ -29,6 +29,7 @@ from fairtk.frames.ids import decode_ids
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
+from fairtk.wording import format_list, missing_columns
 
 
 @dataclass(frozen=True)

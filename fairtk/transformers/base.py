@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
-from fairtk.errors import ColumnError, format_list, missing_columns
+from fairtk.errors import ColumnError
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -27,6 +27,7 @@ from fairtk.plugins.references import help_address
 from fairtk.remarks import RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
 from fairtk.stage_context import remark as remark
+from fairtk.wording import format_list, missing_columns
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 

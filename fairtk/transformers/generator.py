@@ -11,13 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import (
-    ColumnError,
-    InputError,
-    format_list,
-    missing_columns,
-    such,
-)
+from fairtk.errors import ColumnError, InputError
 from fairtk.frames import (
     DOCNO,
     QANSWER,
@@ -52,6 +46,7 @@ from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import FULL_PROMPTS, LONG_QUESTIONS
 from fairtk.stage_context import changed, remark
 from fairtk.transformers.base import FairTransformer
+from fairtk.wording import format_list, missing_columns, such
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models of generators that are identified by their content; others have keys in ledgers."""

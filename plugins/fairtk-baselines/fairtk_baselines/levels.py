@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fairtk.errors import InputError, ParameterError, did_you_mean, format_list
+from fairtk.errors import InputError, ParameterError
 from fairtk.groups import Groups, Level
+from fairtk.wording import did_you_mean, format_list
 
 
 def checked_groups(groups: Any, where: str) -> Groups:

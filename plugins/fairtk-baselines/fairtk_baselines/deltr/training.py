@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, format_list
+from fairtk.errors import DataWarning, InputError
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -27,6 +27,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import Groups
+from fairtk.wording import format_list
 from fairtk_baselines.deltr.model import LinearModel, as_features, divide, neutral_shares
 from fairtk_baselines.vectors import FEATURES, feature_matrix
 

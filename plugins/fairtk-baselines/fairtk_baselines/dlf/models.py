@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, format_list
+from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.frames import (
     DOCNO,
@@ -32,6 +32,7 @@ from fairtk.frames import (
 )
 from fairtk.groups import Groups, Target
 from fairtk.plugins import as_position_model
+from fairtk.wording import format_list
 from fairtk_baselines.model_folder import Arrays, ModelFolder
 from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
 

@@ -16,13 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import (
-    FairtkWarning,
-    InputError,
-    ParameterError,
-    StageError,
-    format_list,
-)
+from fairtk.errors import FairtkWarning, InputError, ParameterError, StageError
 from fairtk.experiment import Experiment, describe_stage, folds, plan
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.store import Store
@@ -31,6 +25,7 @@ from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
+from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
     BM25_SETTINGS,
