@@ -90,7 +90,7 @@ def test_each_rule_runs_once_with_samples_and_answers(tmp_path):
 
     def call():
         return fairtk.evaluate(
-            *(QRELS, tmp_path / "fair.run", ["EE_D@3", "EU(utility='em')"]),
+            *(QRELS, tmp_path / "fair.run", ["EE_D@3", "E(nDCG@3)", "EU(utility='em')"]),
             answers=[answers],
             gold=gold,
         )
