@@ -425,7 +425,7 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
 
 def _system(system: Any, where: str) -> Any:
     """Return a run in any form but a file as a frame; anything else unchanged."""
-    system = frame_of(system)
+    system = list(system) if isinstance(system, Iterator) else frame_of(system)
     is_run = isinstance(system, pd.DataFrame | Mapping | list | tuple) and is_one_run(system)
     return as_frame(system, SCORE, where) if is_run else system
 
