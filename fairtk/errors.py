@@ -6,12 +6,12 @@ message is one line: where, what was expected, what was given, and how to fix it
 
 from __future__ import annotations
 
-import difflib
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
+
+from fairtk.wording import did_you_mean, install_hint
 
 __all__ = [
     "ChangedWarning",
@@ -40,8 +40,6 @@ __all__ = [
     "UndefinedWarning",
     "UnmatchedWarning",
     "WorkerError",
-    "format_list",
-    "did_you_mean",
 ]
 
 
@@ -252,72 +250,3 @@ def warning_name(kind: type[Warning]) -> str:
     if issubclass(kind, FairtkWarning):
         return kind.NAME
     return kind.__name__.removesuffix("Warning").lower() or "warning"
-
-
-def install_hint(extra: str = "") -> str:
-    """Return the command that installs fairtk with an extra, from a checkout."""
-    return f"pip install '.[{extra}]'" if extra else "pip install ."
-
-
-_ALLOWED_CONTROLS = frozenset("\t\n")
-
-
-def printable(text: str) -> str:
-    r"""Return a text with escapes such as ``\x1b`` and ``\u202e``, safe on a terminal.
-
-    Control characters, bidirectional marks and unpaired surrogates are escaped; tabs and line
-    breaks are not.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        c.encode("unicode_escape").decode("ascii")
-        if c not in _ALLOWED_CONTROLS and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        else c
-        for c in text
-    )
-
-
-def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
-    """Return the end of a message about an unknown name.
-
-    It suggests the nearest known name; if none is near, it lists at most `limit` names.
-    """
-    names = sorted({str(k) for k in ([known] if isinstance(known, str) else known)})
-    near = difflib.get_close_matches(name.lower(), {n.lower() for n in names}, n=1, cutoff=0.6)
-    if near:
-        matches = [n for n in names if n.lower() == near[0]]  # names that differ in case
-        nearest = max(matches, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
-        return f"; did you mean {nearest!r}?"
-    if not names:
-        return "; known: none"
-    tail = ", ..." if len(names) > limit else ""
-    return f"; known: {', '.join(names[:limit])}{tail}"
-
-
-def missing_columns(missing: Iterable[object], expected: str, columns: Iterable[object]) -> str:
-    """Return a message about missing columns: ``missing column 'a'; expected 'a', 'b', got 'b'``.
-
-    Args:
-        missing: the missing columns.
-        expected: the required columns, as a list in words.
-        columns: all columns of the frame or file.
-    """
-    names = list(missing)
-    such = "column" if len(names) == 1 else "columns"
-    present = format_list(columns, 12) or "no columns"
-    return f"missing {such} {format_list(names, 9)}; expected {expected}, got {present}"
-
-
-def such(count: int, noun: str = "row") -> str:
-    """Return a count in words: ``"1 such row"``, ``"7 such queries"``."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count} such {noun if count == 1 else plural}"
-
-
-def format_list(items: Iterable[object], limit: int = 5) -> str:
-    """Return the first items of a list as text: ``'a', 'b', 'c' and 17 more``."""
-    values = [items] if isinstance(items, str) else list(items)
-    text = ", ".join(repr(v) for v in values[:limit])
-    rest = len(values) - limit
-    return f"{text} and {rest} more" if rest > 0 else text

@@ -22,8 +22,8 @@ from fairtk.errors import (
     TruncationWarning,
     UndefinedWarning,
     UnmatchedWarning,
-    format_list,
 )
+from fairtk.wording import format_list
 
 
 @dataclass(frozen=True)

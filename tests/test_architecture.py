@@ -21,6 +21,7 @@ PACKAGE = ROOT / "fairtk"
 
 LAYERS = tuple(
     [
+        "wording",
         "errors",
         "remarks",
         "stage_context",

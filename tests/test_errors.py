@@ -18,9 +18,8 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     PluginError,
-    did_you_mean,
-    format_list,
 )
+from fairtk.wording import did_you_mean, format_list
 
 
 def test_one_class_catches_all():

@@ -10,7 +10,7 @@ from api_exports import parameters
 from ir_measures import nDCG
 
 import fairtk
-from fairtk import checks, errors
+from fairtk import checks, errors, wording
 from fairtk.frames import Qrels, require_columns
 from fairtk.groups import Groups, Target
 from fairtk.measures import LabeledRun, evaluate
@@ -171,8 +171,8 @@ CALLS = {
         ["label"],
     ),
     "fairtk.checks.choice choices": (lambda v: checks.choice("x", "ab", v), ["ab"]),
-    "fairtk.errors.did_you_mean known": (lambda v: errors.did_you_mean("ac", v), ["ab"]),
-    "fairtk.errors.format_list items": (errors.format_list, ["ab"]),
+    "fairtk.wording.did_you_mean known": (lambda v: wording.did_you_mean("ac", v), ["ab"]),
+    "fairtk.wording.format_list items": (wording.format_list, ["ab"]),
     "fairtk.display.csv_text columns": (lambda v: fairtk.display.csv_text(v, [[1]]), ["ab"]),
     "fairtk.display.csv_text rows": (lambda v: fairtk.display.csv_text(["a", "b"], v), [[1, 2]]),
     "fairtk.display.format_rows columns": (lambda v: fairtk.display.format_rows(v, [[1]]), ["ab"]),

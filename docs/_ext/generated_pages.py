@@ -122,6 +122,7 @@ DOCUMENTED_PACKAGES = {
     "fairtk.testing": "Contracts for plugin authors' tests.",
     "fairtk.plugins": "Hooks, what plugins give, and what to cite for it.",
     "fairtk.errors": "All exceptions and warnings.",
+    "fairtk.wording": "Texts of messages, for plugins.",
     "fairtk.demo": "The packaged collection and model.",
     "fairtk_classic": "The plugin of classic group-fairness measures.",
     "fairtk_baselines": "The plugin of FA*IR, DELTR, DLF, MMR and vector search.",

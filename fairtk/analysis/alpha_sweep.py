@@ -20,7 +20,7 @@ from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.figures import GRAY
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
@@ -31,7 +31,7 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, refuse_swapped_dicts
 from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
@@ -47,6 +47,7 @@ from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
+from fairtk.wording import printable
 
 CURVE = [
     *("system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high"),
@@ -395,7 +396,6 @@ DETERMINISTIC = math.inf
 """The alpha of the deterministic ranking."""
 
 
-@accepts_dataframes
 def frontier(
     qrels: FileOrFrame,
     runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -448,6 +448,7 @@ def frontier(
     checks.integer("seed", seed, "frontier", least=0)
     checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
+    refuse_swapped_dicts(qrels, runs, "frontier")
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
     given_groups.labels = file_labels = prepare_labels(qrels, gold, parsed)
@@ -575,7 +576,7 @@ def _utilities(
         )
     estimates = off_policy_utility(labels, answers[name], run, grid, measure, cutoff)
     table = estimates.per_query.pivot(index="alpha", columns="qid", values="value")
-    return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids], dtype=np.float64)
+    return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids.text], dtype=np.float64)
 
 
 def _outcome(

@@ -18,7 +18,7 @@ from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
 from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
-from fairtk.errors import InputError, ParameterError, printable
+from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
@@ -30,13 +30,14 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, frame_of, refuse_swapped_dicts
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import LIMITS, count_text, reading
+from fairtk.wording import printable
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
@@ -412,7 +413,6 @@ def _with_labels(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
     return pd.concat([qrels, rows[qrels.columns]], ignore_index=True)
 
 
-@accepts_dataframes
 def sensitivity(
     qrels: FileOrFrame,
     runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -456,8 +456,8 @@ def sensitivity(
         raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
-    if len(data) < 2:
-        raise InputError(f"sensitivity requires at least two runs, got {len(data)}")
+    refuse_swapped_dicts(qrels, runs, "sensitivity")
+    answers = frame_of(answers)
     answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
     if answers and len(answers) != len(data):
         raise InputError(
@@ -474,6 +474,8 @@ def sensitivity(
         name: read(run, file or name, answers=answer).with_text_ids()
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
+    if len(frames) < 2:
+        raise InputError(f"sensitivity requires at least two runs, got {len(frames)}")
     all_variants = [
         Variant(choice.choice, choice.setting, (text, choice.measure), choice.why)
         for text, measure in complete.items()

@@ -10,8 +10,9 @@ import click
 from fairtk.cli.options import page_option, plot_option, printing_options
 from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
-from fairtk.errors import InputError, format_list
+from fairtk.errors import InputError
 from fairtk.plugins.streams import to_stderr
+from fairtk.wording import format_list
 
 
 @signature_command(

@@ -24,8 +24,6 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
-    format_list,
-    such,
 )
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
@@ -42,12 +40,12 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import as_numbers
-from fairtk.frames.ids import Ids
 from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.wording import format_list, such
 
 DRAWN = 64
 """The number of rankings per query drawn to check the policy of given rankings."""
@@ -71,6 +69,7 @@ class ScoredCandidates:
     """
 
     def __init__(self, scores: pd.DataFrame, where: str) -> None:
+        scores = as_frame(scores, SCORE, where)
         require_columns(scores, [QID, DOCNO, SCORE], where)
         if SAMPLE in scores.columns:
             raise ColumnError(
@@ -90,7 +89,7 @@ class ScoredCandidates:
         run = self.run
         within = np.empty(len(self._order), dtype=np.int64)
         within[self._order] = np.arange(len(self._order)) - self.start[run.ranking]
-        return pd.Index(run.query * max(1, run.documents.size) + run.doc), within
+        return pd.Index(run.query * max(1, run.docnos.size) + run.doc), within
 
     def ranks(self, ranked: Run, doc: IntArray, rows: IntArray, where: str) -> IntArray:
         """Return the ranks, from 0, of the documents in rows of another run.
@@ -108,7 +107,7 @@ class ScoredCandidates:
         doc = doc[ranked.doc[rows]]
         candidate_keys, within = self._ranks
         positions = candidate_keys.get_indexer(
-            np.where(doc < 0, -1, query * max(1, self.run.documents.size) + doc)
+            np.where(doc < 0, -1, query * max(1, self.run.docnos.size) + doc)
         )
         unknown = np.flatnonzero((positions < 0) | (query < 0))
         if len(unknown):
@@ -144,7 +143,7 @@ class ScoredCandidates:
 
 def query_indices(run: Run, other: Run) -> IntArray:
     """Return the index in a run of each query of another run, -1 if missing."""
-    return Ids(run.qids).find(Ids(other.qids))
+    return run.qids.find(other.qids)
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def read_generated(
     for where, frame in frames.items():
         require_columns(frame, [QID, DOCNO, QANSWER], where)
         sources.append(LabeledRun.of(qrels, frame, where))
-    docs = candidates.run.documents.find_each([judged.run.documents for judged in sources])
+    docs = candidates.run.docnos.find_each([judged.run.docnos for judged in sources])
     return [
         _generated(judged, doc, candidates, measure, cutoff)
         for judged, doc in zip(sources, docs, strict=True)
@@ -388,7 +387,6 @@ class OffPolicyUtility:
         return frame_html(self.means, f"{WHERE} ({self.estimator})")
 
 
-@accepts_dataframes
 def off_policy_utility(
     qrels: pd.DataFrame,
     answers: Mapping[float, pd.DataFrame],
@@ -429,7 +427,7 @@ def off_policy_utility(
         raise ParameterError(
             f"{WHERE}: `answers` must be a dict from alpha to frame, got {answers!r}"
         )
-    sources = {checks.exponent(alpha, WHERE): frame for alpha, frame in answers.items()}
+    sources = {checks.exponent(alpha, WHERE): frame_of(frame) for alpha, frame in answers.items()}
     exponents = _exponents(alphas)
     measure = utility if isinstance(utility, ExpectedUtility) else EU(utility=utility)
     labels = Qrels(qrels, WHERE, [GOLD_ANSWER])

@@ -21,9 +21,6 @@ from fairtk.experiment.comparison import ONE_ANSWER
 from fairtk.experiment.inputs import measure_list
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
-from fairtk.frames.accepted import accepts_dataframes
-from fairtk.io.qrels import frame_of_qrels
-from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure, LabeledRun, format_measure, parse
 from fairtk.measures.evaluation import evaluate
 from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
@@ -77,7 +74,6 @@ class Precision:
         return frame_html(self.means, repr(self).partition("\n")[0])
 
 
-@accepts_dataframes
 def precision(
     qrels: Any,
     run: Any,
@@ -116,7 +112,7 @@ def precision(
 
     factor = float(norm.ppf((1 + confidence) / 2))
     where = f"{WHERE}({', '.join(map(format_measure, parsed))})"
-    judged = LabeledRun.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
+    judged = LabeledRun.of(qrels, run, where)
     scores = evaluate(parsed, judged)
     facts = RunFacts.of(judged, deepest_cutoff(parsed))
     emit(remarks_on_run(scores, facts, judged.qrels))

@@ -42,7 +42,8 @@ def command(
     EU, it may have a column gold_answer.
 
     A run is a TREC file (qid, Q0, docno, rank, score, tag), a file with named columns, or a file of
-    TREC Fair Ranking 2022 (id and page_id, or id, seq_no and page_id). In a TREC file of sampled
+    TREC Fair Ranking 2022 with its header (id and page_id, or id, seq_no and page_id). Name the
+    format of others, such as runs of MS MARCO, with --run-format. In a TREC file of sampled
     rankings, the second column has the number of the sample (0, 1, ... or Q0, Q1, ...). If it is Q0
     in all rows, the run is not sampled. Files may be gzipped, and - is standard input.
 

@@ -66,7 +66,7 @@ def command(
         parse_with,
         prepare_labels,
     )
-    from fairtk.io import read_run
+    from fairtk.io.runs import as_run
     from fairtk.measures.ee import EE_L
     from fairtk.measures.explain import explain
 
@@ -81,11 +81,11 @@ def command(
         parsed = complete_measure(options, parsed)
         by_document = isinstance(parsed, type(EE_L))
         explanation = explain(
-            labels.frame,
-            read_run(run, order),
+            labels,
+            as_run(run, "explain", order),
             parsed,
             qid=qid,
-            baseline=None if baseline is None else read_run(baseline, order),
+            baseline=None if baseline is None else as_run(baseline, "explain", order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,
         )

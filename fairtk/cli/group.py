@@ -27,12 +27,11 @@ from fairtk.errors import (
     MissingPluginError,
     PluginError,
     UndefinedWarning,
-    did_you_mean,
-    printable,
     warning_name,
 )
 from fairtk.plugins.entry_points import COMMAND_GROUP, Plugin, installed_plugins
 from fairtk.plugins.streams import on_terminal, to_stderr
+from fairtk.wording import did_you_mean, printable
 
 FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 

@@ -57,7 +57,8 @@ def command(
     import pandas as pd
 
     from fairtk.experiment.inputs import GivenGroups
-    from fairtk.io import read_qrels, read_run
+    from fairtk.io.qrels import as_qrels
+    from fairtk.io.runs import as_run
     from fairtk.report.group_tables import level_table, summary_table
 
     text = ""
@@ -71,10 +72,10 @@ def command(
         raise click.UsageError(text, click.get_current_context())
     evidence = GivenGroups.read(files, target)
     if qrels is not None:
-        evidence.labels = read_qrels(qrels)
+        evidence.labels = as_qrels(qrels, "groups")
     attributes = [evidence.crossed] if cross else list(evidence.attributes.values())
     if run is not None:
-        _echo_coverage(attributes, read_run(run), cutoff, form, output)
+        _echo_coverage(attributes, as_run(run, "coverage"), cutoff, form, output)
         return
     tables = [level_table(groups, evidence) for groups in attributes]
     summary = summary_table(attributes)

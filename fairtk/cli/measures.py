@@ -11,8 +11,9 @@ import click
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
-from fairtk.errors import InputError, NotFoundError, install_hint
+from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins.streams import to_stderr
+from fairtk.wording import install_hint
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 

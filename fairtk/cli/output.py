@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from fairtk.errors import printable
 from fairtk.plugins.streams import on_terminal
+from fairtk.wording import printable
 
 TABLE = "table"
 STDIN = STDOUT = "-"

@@ -73,7 +73,59 @@ class SignatureCommand(click.Command):
                 if param is None:
                     param = parameter(parameters[name], texts.get(name, ""))
                 params.append(param)
-        return [*params, *given.values(), STRICT_OPTION]
+        params = [*params, *given.values()]
+        formats = [
+            format_option(kind)
+            for kind in FORMATS
+            if any(is_file_of(param, kind) for param in params)
+        ]
+        return [*params, *formats, STRICT_OPTION]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; the files of a named format are passed with its name."""
+        for kind in FORMATS:
+            form = ctx.params.pop(f"{kind}_format", None)
+            if form is not None:
+                names = [param.name for param in self.params if is_file_of(param, kind)]
+                if kind == "run" and ctx.params.get("no_qrels"):
+                    names.append("qrels")
+                for name in names:
+                    ctx.params[name] = with_format(ctx.params[str(name)], form)
+        return super().invoke(ctx)
+
+
+FORMATS = {
+    "qrels": ("fairtk.io.qrels:read_qrels", ("qrels",)),
+    "run": ("fairtk.io.runs:read_run", ("run", "runs", "baseline")),
+}
+"""The reader of each kind of file with formats, and the names of parameters for such files."""
+
+
+def is_file_of(param: click.Parameter, kind: str) -> bool:
+    """Return whether a parameter is a file of runs or of qrels."""
+    is_named = param.name in FORMATS[kind][1] or f"--{kind}" in param.opts
+    return is_named and isinstance(param.type, click.Path)
+
+
+def format_option(kind: str) -> click.Option:
+    """Return the option for the format of files: ``--run-format`` or ``--qrels-format``."""
+    parameter = signature(FORMATS[kind][0])[0]["format"]
+    allowed = choices(parameter.annotation, parameter.module)
+    return click.Option(
+        [f"--{kind}-format"],
+        type=click.Choice([str(choice) for choice in allowed]),
+        help=f"The format of {'QRELS' if kind == 'qrels' else 'runs'}, if the file does not name "
+        f"it (`fairtk.io.read_{kind}` describes the formats).",
+    )
+
+
+def with_format(files: Any, form: str) -> Any:
+    """Return one or several files with the name of their format."""
+    from fairtk.io import FormattedFile
+
+    if isinstance(files, tuple):
+        return tuple(FormattedFile(file, form) for file in files)
+    return None if files is None else FormattedFile(files, form)
 
 
 def parameter(parameter: Parameter, description: str) -> click.Parameter:
@@ -158,7 +210,8 @@ def in_options(text: str, command: click.Command) -> str:
     """Return a message with the parameters of a command replaced by its options.
 
     `` `gold` `` becomes ``--gold``, `` `order='rank'` `` becomes ``--order rank``, and ``cutoff
-    must`` at the start becomes ``--cutoff must``.
+    must`` at the start becomes ``--cutoff must``. ``fairtk.io.read_run(..., format='msmarco')``
+    becomes ``--run-format msmarco``.
     """
     params = {param.name: param for param in command.params}
     functions = getattr(command, "functions", {})
@@ -175,6 +228,11 @@ def in_options(text: str, command: click.Command) -> str:
             return (param.secondary_opts if value in FALSE else param.opts)[-1]
         return " ".join([param.opts[-1], *([value.strip("'\"[]")] if value else [])])
 
+    def reader(match: re.Match[str]) -> str:
+        kind, form = match.groups()
+        return f"--{kind}-format {form}" if f"{kind}_format" in params else match[0]
+
+    text = re.sub(r"fairtk\.io\.read_(run|qrels)\(\.\.\., format='([\w-]+)'\)", reader, text)
     quoted = r"`(?P<name>\w+)(=(?P<value>[^`]*))?`"
     at_start = rf"^((?:{names}|the \w+): )?(?P<first>\w+)(?= must )"
     return re.sub(f"{quoted}|{at_start}", option, text)

@@ -20,17 +20,18 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import InputError, ParameterError, UndefinedWarning, format_list, such, warn
+from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.groups import Groups
 from fairtk.groups.distances import attention_matrix
-from fairtk.io import read_qrels, read_run
+from fairtk.io.qrels import as_qrels
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
+from fairtk.wording import format_list, such
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
@@ -98,7 +99,6 @@ class Providers:
         return figure
 
 
-@accepts_dataframes
 def providers(
     qrels: pd.DataFrame | str | PathLike[str],
     run: pd.DataFrame | str | PathLike[str],
@@ -146,21 +146,17 @@ def providers(
     top = checks.open_interval("top", top, where)
     confidence = checks.open_interval("confidence", confidence, where)
     seed = checks.integer("seed", seed, where, 0)
-    if not isinstance(qrels, pd.DataFrame):
-        qrels = read_qrels(qrels)
-    if not isinstance(run, pd.DataFrame):
-        run = read_run(run)
     owners = _owners(providers)
     if not len(owners.docnos):
         raise InputError(f"{where} (providers): no rows")
     for name, value in (("browsing", browsing), ("cutoff", cutoff)):
         EE_R.SUPPORTED_PARAMS[name].accept(value, name, where, {})  # errors name the function
     measure = EE_R(browsing=browsing) @ cutoff
-    labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
-    if not len(labels.frame):
+    labels = as_qrels(qrels, where, (DOCNO, LABEL))
+    if not len(labels):
         raise InputError(f"{where} (qrels): no rows")
-    judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
-    of = "credit" if CREDIT in run.columns else "exposure"
+    judged = LabeledRun.of(labels, run, where)
+    of = "credit" if CREDIT in judged.run.frame.columns else "exposure"
     if of == "credit":
         judged, shares = expected_credit(judged)
         undefined = shares.undefined
@@ -219,7 +215,8 @@ def gini(shares: FloatArray) -> FloatArray:
     return np.asarray(np.sort(shares, axis=1) @ ranks / n)
 
 
-def _owners(providers: Groups | pd.DataFrame | str | PathLike[str]) -> Groups:
+def _owners(providers: Any) -> Groups:
+    providers = frame_of(providers)
     if isinstance(providers, Groups):
         return providers
     if isinstance(providers, pd.DataFrame):
@@ -402,7 +399,7 @@ def query_gain(
         raise ParameterError(f"{where}: utility must be EU(utility=...), got {utility!r}")
     labels = Qrels(qrels, where, (QID,), either=True)
     for frame, what in ((run, "run"), (without, "without")):
-        present = labels.queries.find(Run(frame, f"{where} ({what})", either=True).queries)
+        present = labels.qids.find(Run(frame, f"{where} ({what})", either=True).qids)
         missing = np.setdiff1d(np.arange(len(labels.qids)), present)
         if len(missing):
             raise InputError(

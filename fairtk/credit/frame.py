@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, such
+from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -25,6 +25,7 @@ from fairtk.frames.runs import DUPLICATE_CREDIT
 from fairtk.frames.schema import check_numbers, check_unique, combined
 from fairtk.measures import LabeledRun
 from fairtk.remarks import NEGATIVE_CREDIT, UNDEFINED_CREDIT
+from fairtk.wording import such
 
 
 class Credit:
@@ -154,7 +155,7 @@ class CreditShares(Credit):
         Indices into the run's `qids` and `docnos`, and the mean; each has shape (n_pairs,).
         """
         run, rows = self.run, self.defined[self.ranking]
-        width = max(1, run.documents.size)
+        width = max(1, run.docnos.size)
         code, pairs = pd.factorize(run.frame_query[rows] * width + run.frame_doc[rows])
         query, doc = np.divmod(np.asarray(pairs, dtype=np.int64), width)
         summed = np.bincount(code, weights=self.value[rows], minlength=len(query))

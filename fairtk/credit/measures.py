@@ -401,7 +401,7 @@ class _Gap(CreditShares):
         weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
         attention = weight[np.minimum(self.positions, cutoff)]
         self.exposure = attention / np.maximum(self.sums(attention), 1e-300)[self.ranking]
-        docnos, groups = self.run.docnos, measure["groups"]
+        docnos, groups = self.run.docnos.text, measure["groups"]
         self.members: SparseRows | None = None
         self.names: Callable[[IntArray], Any] = docnos.__getitem__
         if groups is not None:
@@ -491,9 +491,9 @@ class CitationMeasure(FairMeasure):
         query = judged.query_of_run
         credit = Credit(judged.run)
         n = len(credit.ranking_query)
-        width = max(1, judged.run.documents.size)
-        doc = judged.run.documents.find(labels.documents)[labels.doc]
-        run_query = judged.run.queries.find(labels.queries)[labels.query]
+        width = max(1, judged.run.docnos.size)
+        doc = judged.run.docnos.find(labels.docnos)[labels.doc]
+        run_query = judged.run.qids.find(labels.qids)[labels.query]
         keys = (run_query * width + doc)[useful & (run_query >= 0) & (doc >= 0)]
         is_useful = np.isin(judged.run.frame_query * width + judged.run.frame_doc, keys)
         cited = credit.credit > 0

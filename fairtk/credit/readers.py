@@ -16,7 +16,7 @@ import pyterrier as pt
 from fairtk import checks
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
-from fairtk.errors import DataWarning, InputError, ParameterError, such, warn
+from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
     DOCNO,
@@ -43,6 +43,7 @@ from fairtk.statistics.intervals import (
     percentile_interval,
 )
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
+from fairtk.wording import such
 
 STEEP = 2
 """An alpha above which documents rarely change positions."""
@@ -270,9 +271,9 @@ def _warn_of_alpha(sampler: FairSampler | OracleSampler, candidates: pd.DataFram
 
 def _rows_of(credit: Run, candidates: Run, sorted_row: IntArray) -> IntArray:
     """Return the sorted row of the candidates of each row of credit."""
-    width = max(1, candidates.documents.size)
-    query = candidates.queries.find(credit.queries)[credit.frame_query]
-    doc = candidates.documents.find(credit.documents)[credit.frame_doc]
+    width = max(1, candidates.docnos.size)
+    query = candidates.qids.find(credit.qids)[credit.frame_query]
+    doc = candidates.docnos.find(credit.docnos)[credit.frame_doc]
     keys = candidates.frame_query * width + candidates.frame_doc
     row = pd.Index(keys).get_indexer(
         pd.Index(np.where((query < 0) | (doc < 0), -1, query * width + doc))
@@ -384,7 +385,7 @@ def order_audit(
     orders = FairSampler(alpha=0, n_samples=n, seed=seed)(run)
     out = PerSample(transformer)(orders)
     before, after = Run(orders, f"{where} (run)"), Run(out, f"{where} (output)").checked()
-    index = before.queries.find(after.queries)
+    index = before.qids.find(after.qids)
     if len(index) != len(before.qids) or (index < 0).any():
         qid = next(q for q in before.qids if q not in set(after.qids))
         raise InputError(
@@ -409,7 +410,7 @@ def order_audit(
     if measure is not None and labels is not None:
         query, value = _per_ranking(measure, labels, out, where)
         variance, center, defined = _spread(query, value, len(labels.qids))
-        index = labels.queries.find(after.queries)
+        index = labels.qids.find(after.qids)
         weight = bootstrap_counts(len(index), resamples, seed)
         share = _share(weight, variance[index], center[index], defined[index], n)
         low, high, note = percentile_interval(share[0], share[1:], confidence)
@@ -431,7 +432,7 @@ def order_audit(
         values = [
             fair.score_all(LabeledRun.of(qrels, frame, where)).values for frame in (orders, out)
         ]
-        index = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
+        index = Qrels(qrels, where, (QID,), either=True).qids.find(after.qids)
         first, last = (value[index] for value in values)
         add(rows, ("AWRF in",), first)
         add(rows, ("AWRF out",), last)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ColumnError, InputError, ParameterError, such
+from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.exposure.expected import average
 from fairtk.frames import (
     ANSWER_STATUS,
@@ -34,13 +34,14 @@ from fairtk.frames import (
     digest,
     require_columns,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.frames.answers import PROMPT_CUT, check_lists, flattened, has_lists, hashable
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
+from fairtk.wording import such
 
 MOST_EXACT = 20
 """The maximum number of documents for exact values from all 2^k sets; more take gigabytes."""
@@ -170,7 +171,6 @@ def _one_out(k: int) -> IntArray:
     return np.concatenate([[full_mask], full_mask - (1 << np.arange(k))]).astype(np.int64)
 
 
-@accepts_dataframes
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,
@@ -205,8 +205,9 @@ def from_answers(
     """
     where = "from_answers"
     checks.choice("method", "shapley" if method is None else method, ("shapley", "one-out"), where)
-    require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
+    answers = run.frame
+    require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     numbers = {
         column: check_numbers(answers[column], column, run.refuse, NUMBERS[SAMPLE])
         for column in (SOURCE_SAMPLE, SUBSET)
@@ -354,6 +355,7 @@ def _utilities(
 def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
+    gold = frame_of(gold)
     require_columns(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
     return gold_answers(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), "from_answers")
 

@@ -12,11 +12,12 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.errors import ColumnError, InputError, NotFoundError, format_list, missing_columns
-from fairtk.frames import GOLD_ANSWER, QID, require_columns
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.errors import ColumnError, InputError, NotFoundError
+from fairtk.frames import GOLD_ANSWER, LABEL, QID, require_columns
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
+from fairtk.wording import format_list, missing_columns
 
 
 def get_answers(dataset: Any) -> pd.DataFrame:
@@ -64,7 +65,6 @@ def get_topics(dataset: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[QID, *fields])
 
 
-@accepts_dataframes
 def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels with the gold answer of each row's query in ``gold_answer``.
 
@@ -79,6 +79,7 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         InputError: a query of the qrels has no gold answer, a gold answer is not text, or the qrels
             already have gold answers.
     """
+    qrels, answers = as_frame(qrels, LABEL, "join_answers: qrels"), frame_of(answers)
     require_columns(qrels, [QID], "join_answers (qrels)")
     require_columns(answers, [QID], "join_answers (answers)")
     if GOLD_ANSWER not in answers.columns:  # `require_columns` would advise to call this function

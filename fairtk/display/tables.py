@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fairtk import checks
-from fairtk.errors import printable
+from fairtk.wording import printable
 
 Row = Sequence[Any]
 

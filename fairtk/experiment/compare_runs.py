@@ -37,9 +37,9 @@ from fairtk.experiment.values import (
     values_of_systems,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames.accepted import FileOrFrame, frame_of, refuse_swapped_dicts
 from fairtk.groups.distances import RELEVANCE
-from fairtk.io.runs import Order, frame_of_run
+from fairtk.io.runs import Order, as_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExposureOfDocuments
@@ -52,7 +52,6 @@ Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
-@accepts_dataframes
 def evaluate(
     qrels: FileOrFrame | None,
     runs: FileOrFrame | Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -88,6 +87,7 @@ def evaluate(
         InputError: a file, frame or measure is invalid.
     """
     files, data = run_names(runs)
+    refuse_swapped_dicts(qrels, runs, "evaluate")
     results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         target=target,
@@ -110,7 +110,7 @@ def _evaluate_all(
     *,
     answers: Sequence[FileOrFrame] = (),
     gold: FileOrFrame | None = None,
-    order: str = "auto",
+    order: Order = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
 ) -> Results:
@@ -119,6 +119,7 @@ def _evaluate_all(
     `files` has the file of each run by name (``""`` for a frame); `checked` is `None` if the runs
     are not needed later. For all other arguments see `evaluate`.
     """
+    answers = frame_of(answers)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
         raise InputError(
@@ -130,8 +131,8 @@ def _evaluate_all(
     if qrels is None:
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
-        data = [frame_of_run(run, order) for run in data]
-        labels = empty_labels(data, list(files))
+        data = [as_run(run, name, order) for name, run in zip(files, data, strict=True)]
+        labels = empty_labels(data)
     else:
         labels = given_groups.labels = prepare_labels(qrels, gold, parsed)
     complete = [complete_measure(given_groups, measure) for measure in parsed]
@@ -255,7 +256,6 @@ class Comparison(Results):
 DRAWING = ("test", "confidence", "resamples", "seed")
 
 
-@accepts_dataframes
 def compare(
     qrels: FileOrFrame,
     runs: Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
@@ -303,6 +303,7 @@ def compare(
     checks.boolean("levels", levels, "compare")
     checks.integer("seed", seed, "compare", least=0)
     files, data = run_names(runs)
+    refuse_swapped_dicts(qrels, runs, "compare")
     system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
     evaluation = _evaluate_all(qrels, files, data, measures, checked, **options)

@@ -26,10 +26,9 @@ from fairtk.experiment.inputs import (
     parse_with,
     read_groups,
 )
-from fairtk.frames import QID, RANK, SCORE, Qrels, Run
-from fairtk.frames.accepted import FileOrFrame, accepts_dataframes
+from fairtk.frames import LABEL, QID, RANK, SCORE, Qrels, Run
+from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
 from fairtk.frames.columns import from_ir_measures
-from fairtk.frames.ids import decode_ids
 from fairtk.groups import Groups, Target
 from fairtk.groups.groups import groups_of_rows
 from fairtk.io.lines import file_errors
@@ -99,7 +98,9 @@ def read_with_findings(
 
 
 def _rows(data: Any, what: str) -> Rows:
-    frame = from_ir_measures(data, f"the {what}").reset_index(drop=True)
+    value = {"run": SCORE, "qrels": LABEL}.get(what)
+    frame = frame_of(data) if value is None else as_frame(data, value, f"doctor: {what}")
+    frame = from_ir_measures(frame, f"the {what}").reset_index(drop=True)
     if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
         frame[SCORE] = -frame[RANK]
     return Rows(frame.copy(), f"the {what}", lambda row: None, note={"name": "group"})
@@ -141,7 +142,6 @@ def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 
-@accepts_dataframes
 def doctor(
     qrels: FileOrFrame,
     run: FileOrFrame,
@@ -175,25 +175,27 @@ def doctor(
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.integer(name, value, "doctor")
-    ranking, results = read_with_findings(run, "run", _run_rows, _run)
-    labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, _labels)
+    ranked: Run | None
+    checked_labels: Qrels | None
+    ranked, results = read_with_findings(run, "run", run_rows, partial(run_of, order="auto"))
+    checked_labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, labels_in)
+    groups = frame_of(groups)
     is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
     sources = [groups] if is_single else list(groups)
     attributes, wrong_groups = _read_groups(sources)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
     given_groups.metadata = common_metadata(sources)
-    given_groups.labels = labels
+    given_groups.labels = checked_labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
-    for what, frame in (("run", ranking), ("qrels", labels)):
-        if frame is None or frame.empty:
+    for what, rows in (("run", ranked), ("qrels", checked_labels)):
+        if rows is None or not len(rows):
             text = f"{what}: no valid rows" if results else f"{what}: no rows"
             results.append(_error(what, "empty", text, 1, "write it again"))
-    if ranking is None or labels is None or ranking.empty or labels.empty:
+    if ranked is None or checked_labels is None or not len(ranked) or not len(checked_labels):
         return Diagnosis(results, empty)
-    ranked = Run(ranking, "doctor")
+    ranking, labels = ranked.with_text_ids(), checked_labels.with_text_ids()
     results += findings.queries(ranking, labels)
-    checked_labels = Qrels(labels, "doctor")
     results += findings.documents(ranked, checked_labels, cutoff)
     results += findings.labels(labels)
     results += findings.rankings(ranking, ranked, checked_labels, cutoff)
@@ -240,18 +242,6 @@ def _tie_effects(
     return pd.concat([table for table, _ in parts], ignore_index=True), results
 
 
-def _run_rows(path: Any, problems: list[FormatError]) -> Rows:
-    return run_rows(path, errors=problems)
-
-
-def _run(rows: Rows) -> pd.DataFrame:
-    return decode_ids(run_of(rows, "auto")).reset_index(drop=True)
-
-
-def _labels(rows: Rows) -> pd.DataFrame:
-    return decode_ids(labels_in(rows)).reset_index(drop=True)
-
-
 def _attribute(rows: Rows, name: str | None) -> Groups:
     with file_errors(rows.path):
         return groups_of_rows(rows, name)
@@ -267,6 +257,7 @@ def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
         if metadata_path(source) is not None:
             attributes.append(read_groups(source))
             continue
+        source = frame_of(source)
         name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
         check = partial(_attribute, name=name)
         attribute, wrong = read_with_findings(path, "groups", read_table, check)

@@ -28,7 +28,7 @@ import pandas as pd
 from fairtk import stage_context
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import get_license
-from fairtk.errors import InputError, StageError, format_list
+from fairtk.errors import InputError, StageError
 from fairtk.experiment.executors import DaskExecutor, Executor, Session
 from fairtk.experiment.identity import (
     Node,
@@ -78,6 +78,7 @@ from fairtk.llm.reading import Reading
 from fairtk.plugins.streams import on_terminal
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS, answer_columns
+from fairtk.wording import format_list
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
 """The default batches: 16, or more if a batch would have more than 64 queries.

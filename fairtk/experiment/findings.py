@@ -13,16 +13,15 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import format_list
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
-from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import LabeledRun, format_measure
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.facts import RunFacts, documents_of_queries
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -296,7 +295,7 @@ _ALIKE = "write ids the same way in both files"
 
 def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     """Yield the problems of the documents of common queries of a run and qrels."""
-    common = qrels.queries.find(Ids(ranked.qids)) >= 0
+    common = qrels.qids.find(ranked.qids) >= 0
     rows = np.flatnonzero(common[ranked.query])
     if not len(rows):
         return
@@ -304,8 +303,8 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     matched = np.zeros(len(ranked.qids), dtype=bool)
     matched[ranked.query[judged]] = True
     unmatched = np.flatnonzero(common & ~matched)
-    index = qrels.documents.find(ranked.documents)
-    retrieved = np.zeros(qrels.documents.size, dtype=bool)
+    index = qrels.docnos.find(ranked.docnos)
+    retrieved = np.zeros(qrels.docnos.size, dtype=bool)
     retrieved[index[index >= 0]] = True
     unjudged = ranked.docnos[index < 0]
     like = _respelled(unjudged, qrels.docnos[~retrieved])
@@ -324,7 +323,7 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         text = f"document ids differ in spelling between run and qrels{like}"
         yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(unjudged))
     top = rows[ranked.position[rows] < cutoff]
-    pair = ranked.query[top] * np.int64(max(1, ranked.documents.size)) + ranked.doc[top]
+    pair = ranked.query[top] * np.int64(max(1, ranked.docnos.size)) + ranked.doc[top]
     _, first = np.unique(pair, return_index=True)
     n, n_judged = len(first), int(judged[top[first]].sum())
     if n_judged < n and matched.any():

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import chain
 from operator import mul
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,22 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import (
-    InputError,
-    NotFoundError,
-    ParameterError,
-    did_you_mean,
-    format_list,
-)
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
-from fairtk.frames.columns import from_ir_measures, plain_columns
+from fairtk.frames.accepted import frame_of, is_one_run
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
-from fairtk.io import add_answers, read_answers, read_gold_answers
+from fairtk.io import add_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, file_errors, is_parquet_name
-from fairtk.io.qrels import frame_of_qrels
-from fairtk.io.runs import frame_of_run
+from fairtk.io.qrels import as_answers, as_gold_answers, as_qrels
+from fairtk.io.runs import as_run
 from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import iter_parts, reason_for_labels
@@ -38,12 +33,14 @@ from fairtk.measures.foreign import (
     integer_labels,
     refuse_samples,
 )
+from fairtk.wording import did_you_mean, format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 _SUFFIXES = {
-    ".run", ".res", ".trec", ".top", ".out", ".txt", ".tsv", ".csv", ".jsonl", ".parquet", ".pq",
+    ".run", ".res", ".trec", ".top", ".out", ".txt", ".tsv", ".csv", ".json", ".jsonl",
+    ".parquet", ".pq",
 }  # fmt: skip
 
 
@@ -75,17 +72,15 @@ def _stem(path: Path) -> str:
 
 
 def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
-    """Return the file of each run by name (``""`` for a frame), and the runs as given."""
-    if isinstance(runs, str | PathLike | pd.DataFrame) or not isinstance(runs, Iterable):
+    """Return the file of each run by name (``""`` for other forms), and the runs as given."""
+    if isinstance(runs, Iterator):
+        runs = list(runs)
+    if is_one_run(runs):
         runs = [runs]
     data = list(runs.values()) if isinstance(runs, Mapping) else list(runs)
     if not data:
         raise InputError("at least one run is required")
-    labels = runs if isinstance(runs, Mapping) else [f"run {n + 1}" for n in range(len(data))]
-    for name, run in zip(labels, data, strict=True):
-        if not isinstance(run, str | PathLike | pd.DataFrame):
-            plain_columns(run, str(name))  # raises
-    files = ["" if isinstance(run, pd.DataFrame) else fspath(run) for run in data]
+    files = [fspath(run) if isinstance(run, str | PathLike) else "" for run in data]
     if isinstance(runs, Mapping):
         names = list(map(str, runs))
     else:
@@ -98,22 +93,21 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
 def prepare_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with the columns that the measures need."""
     where = fspath(qrels) if isinstance(qrels, str | PathLike) else "qrels"
-    frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
-    require_columns(frame, [QID, DOCNO], where)
-    if frame.empty:
+    labels = as_qrels(qrels, where, [DOCNO])
+    if not len(labels):
         raise InputError(f"{where}: no rows")
     needing = list(_measures_with_column(measures, "QREL_COLUMNS", GOLD_ANSWER))
-    if gold is None and needing and GOLD_ANSWER not in frame.columns:
+    if gold is None and needing and GOLD_ANSWER not in labels.frame.columns:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
-    labels = Qrels(frame, where)
     if gold is not None:
         from fairtk.datasets import join_answers
 
-        answers = gold if isinstance(gold, pd.DataFrame) else read_gold_answers(gold)
         bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
-        with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else file_errors(gold):
-            labels = Qrels(join_answers(bare, answers), where)
+        answers, is_file = as_gold_answers(gold), isinstance(gold, str | PathLike)
+        with file_errors(gold) if is_file else contextlib.nullcontext():
+            joined = join_answers(bare, answers)
+        labels = Qrels(joined, where, ids=labels.coded_ids, is_checked=True)
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
@@ -126,11 +120,9 @@ def prepare_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     return labels
 
 
-def empty_labels(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
+def empty_labels(runs: Sequence[Run]) -> Qrels:
     """Return empty labels for all queries of runs."""
-    qids: dict[str, None] = {}
-    for frame, name in zip(runs, names, strict=True):
-        qids.update(dict.fromkeys(Run(from_ir_measures(frame, name), name).qids))
+    qids = dict.fromkeys(chain.from_iterable(run.qids for run in runs))
     if not qids:
         raise InputError("evaluate: without `qrels`, the runs must have queries")
     return Qrels.without_labels(list(qids), "no qrels")
@@ -161,14 +153,12 @@ def prepare_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> Run:
     """Return a run with the columns that the measures need; warn of missing and unmatched ids."""
-    frame = from_ir_measures(frame_of_run(run, order), where)
-    require_columns(frame, [QID, DOCNO], where)
-    checked = Run(frame, where)
+    checked = as_run(run, where, order)
+    require_columns(checked.frame, [QID, DOCNO], where)
     if answers is not None:
-        name = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
-        if not isinstance(answers, pd.DataFrame):
-            answers = read_answers(answers)
-        checked = Run(add_answers(checked.with_text_ids(), answers, name), where)
+        name = fspath(answers) if isinstance(answers, str | PathLike) else "the answers"
+        answered = add_answers(checked.with_text_ids(), as_answers(answers), name)
+        checked = checked.with_column(QANSWER, answered[QANSWER].to_numpy())
     for measure in _measures_with_column(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
@@ -176,7 +166,7 @@ def prepare_run(
                 "qanswer), or a run with the column qanswer, e.g. in Parquet"
             )
     refuse_samples(measures, checked, where)
-    if len(checked.qids) and (qrels.queries.find(checked.queries) < 0).all():
+    if len(checked.qids) and (qrels.qids.find(checked.qids) < 0).all():
         raise InputError(f"{where}: {no_common_query('run', checked.qids, qrels.qids)}")
     return checked
 
@@ -184,7 +174,7 @@ def prepare_run(
 def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
     from fairtk.datasets import get_answers
 
-    if isinstance(qrels, pd.DataFrame) or fspath(qrels) == STDIN or Path(qrels).exists():
+    if not isinstance(qrels, str | PathLike) or fspath(qrels) == STDIN or Path(qrels).exists():
         return None
     return get_answers(fspath(qrels))
 
@@ -211,13 +201,14 @@ class GivenGroups:
         """Read one or several groups; groups and targets may be objects or files."""
         from fairtk.groups import Groups, Target
 
+        files, target = frame_of(files), frame_of(target)
         if isinstance(files, Mapping):  # of names
             files = [
-                Groups.from_frame(source, name)
-                if isinstance(source, pd.DataFrame)
-                else f"{name}={source}"
+                f"{name}={source}"
                 if isinstance(source, str | PathLike)
                 else source
+                if isinstance(source, Groups)
+                else Groups.from_frame(source, name)
                 for name, source in files.items()
             ]
         single = (str, PathLike, pd.DataFrame, Groups, Target)
@@ -272,7 +263,7 @@ class GivenGroups:
     def _fitting(self, groups: Groups, where: str) -> Any:
         from fairtk.groups import Target
 
-        for text in self.target:
+        for text in map(frame_of, self.target):
             if isinstance(text, str) and text in (*TARGET_WORDS, *OFFICIAL_TARGETS):
                 return text
             if isinstance(text, pd.DataFrame):

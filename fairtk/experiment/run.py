@@ -20,14 +20,7 @@ import pyterrier as pt
 from fairtk import checks, stage_context
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, as_texts, html_text
-from fairtk.errors import (
-    ChangedWarning,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    StageError,
-    format_list,
-)
+from fairtk.errors import ChangedWarning, InputError, NotFoundError, ParameterError, StageError
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
@@ -55,13 +48,14 @@ from fairtk.experiment.values import (
     stored_notes,
     stored_rows,
 )
-from fairtk.frames import QID, require_columns
-from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import as_strings, decode_ids
-from fairtk.io.qrels import frame_of_qrels
+from fairtk.frames import LABEL, QID, SCORE, require_columns
+from fairtk.frames.accepted import as_frame, frame_of, is_one_run
+from fairtk.frames.ids import as_strings
+from fairtk.io.qrels import as_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.chat import Prompt
 from fairtk.remarks import FAILED, MISSING, Remark, emit, make_remark
+from fairtk.wording import format_list
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -139,7 +133,6 @@ def _prompts(engine: Engine) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=PROMPTS)
 
 
-@accepts_dataframes
 def Experiment(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -230,7 +223,6 @@ def Experiment(
     return replace(results, config={**results.config, **about_dataset(dataset)})
 
 
-@accepts_dataframes
 def plan(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -285,7 +277,10 @@ def _prepare(
     for name, value in {**flags, "retry_failed": retry_failed}.items():
         checks.boolean(name, value, "Experiment")
     if isinstance(qrels, str | PathLike):
-        qrels = decode_ids(frame_of_qrels(qrels, "Experiment"))
+        qrels = as_qrels(qrels, "Experiment").with_text_ids()
+    elif qrels is not None:
+        qrels = as_frame(qrels, LABEL, "Experiment: qrels")
+    topics = frame_of(topics)
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:
@@ -395,12 +390,22 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return pipelines, and runs as frames, by name."""
+    systems = list(systems) if isinstance(systems, Iterator) else frame_of(systems)
+    if isinstance(systems, Mapping | list | tuple) and is_one_run(systems):
+        systems = as_frame(systems, SCORE, "Experiment: systems")
     if isinstance(systems, Mapping):
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")
-        pairs = [(str(name), system) for name, system in systems.items()]
-    elif isinstance(systems, list | tuple | pd.DataFrame | Iterator):
-        systems = [systems] if isinstance(systems, pd.DataFrame) else list(systems)
+        pairs = [
+            (str(name), _system(system, f"Experiment: systems[{name!r}]"))
+            for name, system in systems.items()
+        ]
+    elif isinstance(systems, list | tuple | pd.DataFrame):
+        systems = [systems] if isinstance(systems, pd.DataFrame) else systems
+        systems = [
+            _system(system, f"Experiment: systems[{index}]") for index, system in enumerate(systems)
+        ]
         names = None if names is None else checks.listed("names", names, "Experiment")
         if names is not None and len(names) != len(systems):
             raise ParameterError(
@@ -432,6 +437,13 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
                 f"{type(system).__name__}"
             )
     return by_name
+
+
+def _system(system: Any, where: str) -> Any:
+    """Return a run in any form but a file as a frame; anything else unchanged."""
+    system = list(system) if isinstance(system, Iterator) else frame_of(system)
+    is_run = isinstance(system, pd.DataFrame | Mapping | list | tuple) and is_one_run(system)
+    return as_frame(system, SCORE, where) if is_run else system
 
 
 def _label(system: Any) -> str:
@@ -490,7 +502,6 @@ def _remarks_on_failures(failures: pd.DataFrame, qids: Sequence[str]) -> list[Re
     return [remark for remark in remarks if remark is not None]
 
 
-@accepts_dataframes
 def open_results(
     folder: str | PathLike[str],
     qrels: Any = None,
@@ -647,7 +658,6 @@ Export = Literal["parquet", "trec"]
 EXPORTS: tuple[Export, ...] = get_args(Export)
 
 
-@accepts_dataframes
 def export(
     source: str | PathLike[str],
     folder: str | PathLike[str],

@@ -17,20 +17,15 @@ import pyterrier as pt
 from tqdm import tqdm
 
 from fairtk import checks, stage_context
-from fairtk.errors import (
-    FairtkError,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    format_list,
-)
+from fairtk.errors import FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import error_line
-from fairtk.frames import QID, digest, require_columns
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames import LABEL, QID, digest, require_columns
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
 from fairtk.measures.evaluator import Evaluator
+from fairtk.wording import format_list
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -280,7 +275,6 @@ class Tuning:
         return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values>"
 
 
-@accepts_dataframes
 def tune(
     build: Callable[..., Any],
     grid: Grid,
@@ -322,6 +316,7 @@ def tune(
             has its settings.
         FairtkError: a pipeline fails; the message has its settings.
     """
+    topics, qrels = frame_of(topics), as_frame(qrels, LABEL, "tune: qrels")
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:
         checks.boolean("trained", trained, "tune")

@@ -13,7 +13,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError, format_list
+from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
@@ -52,6 +52,7 @@ from fairtk.measures.foreign import refuse_samples, run_columns
 from fairtk.measures.parsing import check_names
 from fairtk.measures.scores import Scores
 from fairtk.remarks import Remark, read_remark
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -134,11 +135,11 @@ def values_of_systems(
     remarks = remarks_on_measures(measures.values())
     for name, of_system in systems.items():
         for label, measure in measures.items():
-            remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids, name)
+            remarks += remarks_on_values(measure, of_system.scores[label], qrels.qids.text, name)
     facts = {name: of_system.facts for name, of_system in systems.items()}
     for label, measure in measures.items():
         of_measure = [of_system.scores[label] for of_system in systems.values()]
-        remarks += no_utility(measure, of_measure, list(facts.values()), qrels.qids)
+        remarks += no_utility(measure, of_measure, list(facts.values()), qrels.qids.text)
     remarks += remarks_on_runs(list(measures.values()), qrels, facts)
     qids = qrels.qids if order is None else qrels.qids[list(order)]
     if order is not None:

@@ -35,7 +35,6 @@ from fairtk.errors import (
     StageError,
     StoreError,
     WorkerError,
-    format_list,
 )
 from fairtk.experiment.identity import Identified
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
@@ -54,6 +53,7 @@ from fairtk.llm import (
 )
 from fairtk.llm.chat import Outcome, Prompt, questions
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
+from fairtk.wording import format_list
 
 RECORDING = "recording"
 """The key of the `stage_context.Recording` of the experiment among its stages."""

@@ -1,19 +1,22 @@
-"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples."""
+"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples.
+
+`fairtk.frames.Run` and `fairtk.frames.Qrels` accept all of them (`as_frame`);
+`fairtk.io.runs.as_run` and `fairtk.io.qrels.as_qrels` also accept files.
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
+from numbers import Real
 from os import PathLike
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fairtk.errors import ColumnError, InputError, such
+from fairtk.errors import ColumnError, InputError
 from fairtk.frames.columns import (
     DOCNO,
     EXPOSURE,
@@ -21,15 +24,11 @@ from fairtk.frames.columns import (
     QID,
     RANK,
     SCORE,
-    BoolArray,
-    as_numbers,
-    from_ir_measures,
+    plain_columns,
     pyterrier_names,
-    require_columns,
 )
+from fairtk.wording import such
 
-P = ParamSpec("P")
-R = TypeVar("R")
 FileOrFrame: TypeAlias = str | PathLike[str] | pd.DataFrame
 
 
@@ -58,8 +57,8 @@ def frame_of(data: Any) -> Any:
     return plain.assign(**{c: table[c].to_pylist() for c in lists})[table.column_names]
 
 
-def labels_or_scores(data: Any, value: str, where: str) -> Any:
-    """Return qrels or one run as a frame; anything else, such as a path, unchanged.
+def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
+    """Return qrels or one run as a frame, with unique columns.
 
     Args:
         data: a frame or table, a dict ``{qid: {docno: value}}``, or named tuples such as those of
@@ -68,18 +67,37 @@ def labels_or_scores(data: Any, value: str, where: str) -> Any:
         where: the caller and the parameter, for messages.
 
     Raises:
-        ColumnError: a dict does not have exactly two levels.
-        InputError: a dict is empty.
+        ColumnError: the data are in another form, a dict does not have exactly two levels, or the
+            columns are those of a run instead of qrels, or the reverse.
+        InputError: a dict is empty, or a query of a dict of labels has no documents.
     """
-    if isinstance(data, Mapping):
-        return _frame_of_mapping(data, value, where)
     if isinstance(data, Iterator):
         data = list(data)
-    if not _are_named_tuples(data):
-        return frame_of(data)
-    fields = pyterrier_names(data[0]._fields) if data else (QID, DOCNO, value)
-    columns = zip(*data, strict=True) if data else repeat(())
-    return pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
+    if isinstance(data, Mapping):
+        frame = _frame_of_mapping(data, value, where)
+    elif _are_named_tuples(data):
+        fields = pyterrier_names(data[0]._fields) if data else (QID, DOCNO, value)
+        columns = zip(*data, strict=True) if data else repeat(())
+        frame = pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
+    else:
+        frame = frame_of(data)
+    plain_columns(frame, where)
+    if message := swapped_message(frame.columns, value):
+        raise ColumnError(f"{where}: {message}")
+    return frame
+
+
+def is_one_run(data: Any) -> bool:
+    """Return whether data is one run in any form, and not several runs."""
+    if isinstance(data, Mapping):
+        return (
+            bool(data)
+            and _is_nested(data)
+            and not any(isinstance(one, Mapping) for docs in data.values() for one in docs.values())
+        )
+    if isinstance(data, list | tuple):
+        return bool(data) and _are_named_tuples(data)
+    return True
 
 
 def _are_named_tuples(data: Any) -> bool:
@@ -105,6 +123,12 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
         raise ColumnError(f"{form}, got a third level for {first} ({len(deep)} in all)")
     if not data:
         raise InputError(f"{where} must not be empty")
+    # in a run, a query without documents is a missing query; in qrels, it is an error
+    empty = [qid for qid, docs in data.items() if not docs]
+    if empty and (value == LABEL or not qids):
+        raise InputError(
+            f"{where}: qid {empty[0]!r} has no documents ({such(len(empty), 'query')})"
+        )
     columns = {QID: column_of(qids), DOCNO: column_of(docnos), value: column_of(values)}
     return pd.DataFrame(columns)
 
@@ -118,54 +142,6 @@ def column_of(values: Iterable[Any]) -> pd.Series:
         return pd.Series(values, dtype=dtype)
     except (UnicodeEncodeError, OverflowError):  # surrogates, huge integers
         return pd.Series(values, dtype=object)  # the checks report the row
-
-
-def checked_frame(
-    data: Any, value: str, where: str, needs: Iterable[str], either: bool
-) -> pd.DataFrame:
-    """Return qrels or a run as a frame with the required columns.
-
-    `either` accepts ir_measures' column names, too.
-    """
-    frame = labels_or_scores(data, value, where)
-    if either:
-        frame = from_ir_measures(frame, where)
-    require_columns(frame, needs, where)
-    return frame
-
-
-# Arguments -------------------------------------------------------------------------------------
-
-_ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) | {"qrels": LABEL}
-"""Parameters that accept qrels or runs, and the value column of each."""
-
-
-def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function accept its arguments in other forms than pandas frames.
-
-    Parameters named in `_ROLES` accept each form of `labels_or_scores`. Qrels instead of a run,
-    or the reverse, are a `ColumnError`. For `runs` and `systems`, a dict of two levels is one
-    run, and a dict of three levels maps names to runs. All parameters accept tables of other
-    libraries (`frame_of`), also in lists and dicts.
-    """
-    names = list(inspect.signature(function).parameters)
-
-    @functools.wraps(function)
-    def taking(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        where = function.__name__
-        framed = {
-            name: _convert_argument(name, data, f"{where}: {name}") for name, data in given.items()
-        }
-        for name in ("run", "runs"):
-            if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
-                _refuse_swapped_dicts(framed["qrels"], framed[name], where)
-        # Too many arguments are passed on, so that the function raises its TypeError.
-        positional: Any = [framed[name] for name in names[: len(args)]] + [*args[len(names) :]]
-        named: Any = {name: framed[name] for name in kwargs}
-        return function(*positional, **named)
-
-    return taking
 
 
 _REMEDY = "; if both are given, qrels come first"
@@ -182,66 +158,33 @@ def swapped_message(columns: Iterable[Any], value: str) -> str:
     return ""
 
 
-def _convert_argument(name: str, data: Any, where: str) -> Any:
-    if name in ("runs", "systems"):
-        if isinstance(data, Iterator):
-            data = list(data)
-        if isinstance(data, Mapping) and not _is_one_run(data):
-            return {key: _convert(one, SCORE, f"{where}[{key!r}]") for key, one in data.items()}
-        if isinstance(data, list | tuple) and not (data and _are_named_tuples(data)):
-            return [_convert(one, SCORE, f"{where}[{place}]") for place, one in enumerate(data)]
-    if name in _ROLES:
-        return _convert(data, _ROLES[name], where)
-    if type(data) is dict:
-        return {key: frame_of(one) for key, one in data.items()}
-    if type(data) in (list, tuple) and not {*map(type, data)} <= {str, tuple}:  # rows may be many
-        return type(data)(map(frame_of, data))
-    return frame_of(data)
-
-
-def _convert(data: Any, value: str, where: str) -> Any:
-    """Return qrels or a run as a frame; refuse one if the other is expected.
-
-    In a run, a query without documents is a missing query; in qrels, it is an error.
-    """
-    frame = labels_or_scores(data, value, where)
-    if isinstance(data, Mapping) and (frame.empty or value == LABEL):
-        empty = [qid for qid, docs in data.items() if not docs]
-        if empty:
-            raise InputError(
-                f"{where}: qid {empty[0]!r} has no documents ({such(len(empty), 'query')})"
-            )
-    if isinstance(frame, pd.DataFrame) and (message := swapped_message(frame.columns, value)):
-        raise ColumnError(f"{where}: {message}")
-    return frame
-
-
 def _is_nested(data: Any) -> bool:
     """Return whether data is a mapping of mappings."""
     return isinstance(data, Mapping) and all(isinstance(one, Mapping) for one in data.values())
 
 
-def _is_one_run(data: Mapping[Any, Any]) -> bool:
-    """Return whether a mapping has two levels: queries and documents."""
-    return _is_nested(data) and not any(
-        isinstance(one, Mapping) for docs in data.values() for one in docs.values()
-    )
+def refuse_swapped_dicts(qrels: Any, runs: Any, where: str) -> None:
+    """Refuse dicts if the labels have fractions, as scores do, and the runs have only integers.
 
-
-def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
-    """Refuse dicts if the qrels have fractions, as scores do, and the run has only integers."""
-    rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
-    frames = [runs] if isinstance(runs, pd.DataFrame) else runs.values()
-    if len(rows) and not any(_has_fraction(run[SCORE]).any() for run in frames):
-        row = qrels.iloc[rows[0]]
+    Args:
+        qrels: labels in any form.
+        runs: one or several runs in any form.
+        where: the caller, for messages.
+    """
+    if not (_is_nested(qrels) and _is_nested(runs)):
+        return
+    labels = [(qid, docno, v) for qid, docs in qrels.items() for docno, v in docs.items()]
+    fractions = [row for row in labels if _is_fraction(row[2])]
+    several = [runs] if is_one_run(runs) else runs.values()
+    scores = chain.from_iterable(docs.values() for run in several for docs in run.values())
+    if fractions and not any(map(_is_fraction, scores)):
+        qid, docno, label = fractions[0]
         raise ColumnError(
-            f"{where}: qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno "
-            f"{row[DOCNO]!r}; {such(len(rows))}) and the run has only integers, so they "
-            f"seem to be swapped{_REMEDY}"
+            f"{where}: qrels have fractions ({label:g} for qid {qid!r}, docno {docno!r}; "
+            f"{such(len(fractions))}) and the run has only integers, so they seem to be "
+            f"swapped{_REMEDY}"
         )
 
 
-def _has_fraction(column: pd.Series) -> BoolArray:
-    numbers = as_numbers(column)
-    fractions: BoolArray = np.isfinite(numbers) & (numbers != np.floor(numbers))
-    return fractions
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value) and value % 1 != 0

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import did_you_mean
 from fairtk.frames.columns import ANSWER_STATUS, QANSWER, IntArray, ObjectArray
 from fairtk.frames.runs import Run
 from fairtk.frames.schema import Refuse, RowProblem, combined, short_repr
+from fairtk.wording import did_you_mean
 
 _LISTS = (list, tuple, np.ndarray)
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ColumnError, format_list, missing_columns
+from fairtk.errors import ColumnError
+from fairtk.wording import format_list, missing_columns
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -2,36 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
 
-from fairtk.frames.accepted import checked_frame
-from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray, require_columns, rows_by_code
+from fairtk.frames.accepted import as_frame
+from fairtk.frames.columns import (
+    DOCNO,
+    QID,
+    IntArray,
+    as_numbers,
+    from_ir_measures,
+    require_columns,
+    rows_by_code,
+)
 from fairtk.frames.ids import Coded, Ids, with_text
-from fairtk.frames.schema import RowProblem, check_ids, refuse_in
+from fairtk.frames.schema import NUMBERS, RowProblem, check_ids, check_numbers, refuse_in
 
 
 class EncodedFrame:
     """A frame with a qid, and usually a docno, in each row.
 
     Args:
-        data: a frame, or another form of `fairtk.frames.accepted.labels_or_scores`; not changed.
+        data: a frame, or another form of `fairtk.frames.accepted.as_frame`; not changed.
         value: the value column of a dict, ``label`` or ``score``.
         where: the caller, for messages.
         needs: columns required now; others are required on first use.
         either: whether ir_measures' column names are accepted.
+        ids: the codes of id columns that are checked already, by column.
+        is_checked: whether all rules hold already, as for the rows of a file that was read.
+
+    Attributes:
+        frame: the frame, in PyTerrier's column names.
+        qids: the distinct queries in order of first appearance.
+        frame_query: index into `qids` of each frame row; shape (n_rows,).
     """
 
     def __init__(
-        self, data: Any, value: str, where: str, needs: Iterable[str], either: bool
+        self,
+        data: Any,
+        value: str,
+        where: str,
+        needs: Iterable[str],
+        *,
+        either: bool = False,
+        ids: Mapping[str, Coded] | None = None,
+        is_checked: bool = False,
     ) -> None:
         self.where = where
-        self.frame = checked_frame(data, value, where, needs, either)
-        self.frame_query: IntArray
-        self.frame_query, self.queries = check_ids(self.frame[QID], QID, self.refuse)
+        self.is_checked = is_checked
+        frame = as_frame(data, value, where)
+        self.frame = from_ir_measures(frame, where) if either else frame
+        require_columns(self.frame, needs, where)
+        coded = ids or {}
+        self.qids: Ids
+        self.frame_query, self.qids = coded.get(QID) or check_ids(self.frame[QID], QID, self.refuse)
+        if DOCNO in coded:
+            self._docs = coded[DOCNO]
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -47,10 +77,12 @@ class EncodedFrame:
         if not {*columns} <= {*self.frame.columns}:
             require_columns(self.frame, dict.fromkeys([QID, DOCNO, *columns]), self.where)
 
-    @cached_property
-    def qids(self) -> ObjectArray:
-        """The qids as text, in order of first appearance; shape (n_queries,)."""
-        return self.queries.text
+    def _numbers(self, column: str) -> Any:
+        """Return a column of numbers; its rule is checked once."""
+        if not self.is_checked:
+            return check_numbers(self.frame[column], column, self.refuse)
+        values = self.frame[column]
+        return values.to_numpy(np.int64) if NUMBERS[column].is_whole else as_numbers(values)
 
     @cached_property
     def _docs(self) -> Coded:
@@ -58,19 +90,20 @@ class EncodedFrame:
         return check_ids(self.frame[DOCNO], DOCNO, self.refuse)
 
     @property
-    def documents(self) -> Ids:
+    def docnos(self) -> Ids:
         """The distinct documents."""
         return self._docs[1]
 
     @property
     def frame_doc(self) -> IntArray:
-        """Index into `documents` of each frame row; shape (n_rows,)."""
+        """Index into `docnos` of each frame row; shape (n_rows,)."""
         return self._docs[0]
 
     @property
-    def docnos(self) -> ObjectArray:
-        """The distinct docnos as text; shape (n_documents,)."""
-        return self.documents.text
+    def coded_ids(self) -> dict[str, Coded]:
+        """The codes of the id columns that are encoded, by column."""
+        docs = {DOCNO: self._docs} if "_docs" in vars(self) else {}
+        return {QID: (self.frame_query, self.qids), **docs}
 
     def rows_of(self, query: int) -> IntArray:
         """Return the frame rows of a query."""
@@ -79,11 +112,10 @@ class EncodedFrame:
 
     @cached_property
     def _rows_by_query(self) -> tuple[IntArray, list[int]]:
-        return rows_by_code(self.frame_query, self.queries.size)
+        return rows_by_code(self.frame_query, len(self.qids))
 
     def with_text_ids(self) -> pd.DataFrame:
         """Return the frame with its ids as text."""
-        ids = {QID: (self.frame_query, self.queries)}
         if DOCNO in self.frame.columns:
-            ids[DOCNO] = self._docs
-        return with_text(self.frame, ids)
+            self._docs  # noqa: B018 - encodes them
+        return with_text(self.frame, self.coded_ids)

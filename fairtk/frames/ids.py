@@ -6,7 +6,7 @@ An id is text or an integer; 1 and "1" are the same id. `fairtk.frames.schema` r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -66,11 +66,31 @@ def _plain(raw: Any) -> bool:
 
 
 class Ids:
-    """Distinct ids, as Python strings or as an Arrow array; each form is made on first use."""
+    """Distinct ids, as Python strings or as an Arrow array; each form is made on first use.
+
+    Where the strings are needed, it is used like the array `text`: ``ids[indices]``, ``len(ids)``.
+    """
 
     def __init__(self, values: ObjectArray | pa.LargeStringArray) -> None:
         self.values = values
         self.size = len(values)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.text[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.text)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ObjectArray:
+        return self.text
+
+    def tolist(self) -> list[str]:
+        """Return the ids as strings."""
+        texts: list[str] = self.text.tolist()
+        return texts
 
     @cached_property
     def text(self) -> ObjectArray:

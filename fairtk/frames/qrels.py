@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import UnmatchedWarning, format_list, warn
+from fairtk.errors import UnmatchedWarning, warn
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
@@ -25,8 +25,9 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.derived import Deriving
 from fairtk.frames.encoded import EncodedFrame
-from fairtk.frames.ids import Ids, coded_again
-from fairtk.frames.schema import check_numbers, check_unique
+from fairtk.frames.ids import Coded, Ids, coded_again
+from fairtk.frames.schema import check_unique
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
@@ -39,13 +40,11 @@ class Qrels(EncodedFrame, Deriving):
     """The labels of all queries, checked and encoded.
 
     Args:
-        frame: the labels; not changed.
+        data: the labels: a frame, or another form of `fairtk.frames.accepted.as_frame`; not
+            changed. `fairtk.io.qrels.as_qrels` also accepts files and the ids of datasets.
         where: the caller, for messages.
         needs: columns required now, besides ``qid``; others are required on first use.
-        either: whether ir_measures' column names are accepted.
-
-    Attributes:
-        queries: the qids in order of first appearance.
+        options: ``either``, ``ids`` and ``is_checked`` of `EncodedFrame`.
 
     Raises:
         ColumnError: a column is missing or duplicate, or a label is not a number.
@@ -53,13 +52,12 @@ class Qrels(EncodedFrame, Deriving):
         DuplicateError: a query has two labels for a document.
     """
 
-    def __init__(
-        self, frame: Any, where: str, needs: Iterable[str] = (), *, either: bool = False
-    ) -> None:
-        index = where if "qrels" in where else f"{where} (qrels)"
-        super().__init__(
-            frame, LABEL, index, dict.fromkeys((QID, *checks.listed("needs", needs))), either
-        )
+    def __init__(self, data: Any, where: str, needs: Iterable[str] = (), **options: Any) -> None:
+        where = where if "qrels" in where else f"{where} (qrels)"
+        needs = dict.fromkeys((QID, *checks.listed("needs", needs)))
+        super().__init__(data, LABEL, where, needs, **options)
+        if self.is_checked:
+            return
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
             check_unique(self.query, self.doc, DUPLICATE_LABEL, self.refuse, remedy)
@@ -69,9 +67,10 @@ class Qrels(EncodedFrame, Deriving):
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
         """Return qrels with these distinct queries and no labels."""
-        qrels = cls([], where)
-        qrels.queries = Ids(np.array(qids, dtype=object))
-        return qrels
+        none = np.zeros(0, dtype=np.int64)
+        queries, documents = Ids(np.array(qids, dtype=object)), Ids(np.array([], dtype=object))
+        empty = pd.DataFrame({QID: [], DOCNO: [], LABEL: []})
+        return cls(empty, where, ids={QID: (none, queries), DOCNO: (none, documents)})
 
     @property
     def query(self) -> IntArray:
@@ -80,25 +79,25 @@ class Qrels(EncodedFrame, Deriving):
 
     @property
     def doc(self) -> IntArray:
-        """Index into `documents` of each label; shape (n_labels,)."""
+        """Index into `docnos` of each label; shape (n_labels,)."""
         return self.frame_doc
 
     @cached_property
     def labels(self) -> FloatArray:
         """The labels; shape (n_labels,)."""
         self._need(LABEL)
-        values: FloatArray = check_numbers(self.frame[LABEL], LABEL, self.refuse)
+        values: FloatArray = self._numbers(LABEL)
         return values
 
     @cached_property
     def pairs(self) -> pd.Index:
         """The query and document of each label as one number, for lookups."""
-        return pd.Index(self.query * max(1, self.documents.size) + self.doc)
+        return pd.Index(self.query * max(1, self.docnos.size) + self.doc)
 
     @cached_property
     def _one_label(self) -> tuple[IntArray, IntArray, BoolArray]:
         """Per document: the row of one label, its query, and whether there are more labels."""
-        none = self.documents.size
+        none = self.docnos.size
         row, owner = np.full((2, none + 1), -2)
         row[self.doc], owner[self.doc] = np.arange(len(self.query)), self.query
         return row, owner, np.bincount(self.doc, minlength=none + 1) > 1
@@ -112,7 +111,7 @@ class Qrels(EncodedFrame, Deriving):
         index = np.where(owner[doc] == query, row[doc], -1)
         if several.any():  # most documents have a single label
             rest = np.flatnonzero(several[doc] & (index < 0) & (query >= 0))
-            pair = query[rest] * self.documents.size + doc[rest]
+            pair = query[rest] * self.docnos.size + doc[rest]
             index[rest] = self.pairs.get_indexer(pair)
         return index
 
@@ -147,7 +146,7 @@ class Qrels(EncodedFrame, Deriving):
         names = {*docnos}
         docs = self.doc[self.rows_of(query)]
         for at in range(0, len(docs), _PIECE):
-            if not names.isdisjoint(self.documents.texts_at(docs[at : at + _PIECE])):
+            if not names.isdisjoint(self.docnos.texts_at(docs[at : at + _PIECE])):
                 return True
         return False
 
@@ -158,29 +157,28 @@ class Qrels(EncodedFrame, Deriving):
 
     def take(self, rows: BoolArray | IntArray) -> Qrels:
         """Return a subset of the labels; queries stay, even without labels."""
-        part = Qrels.__new__(Qrels)
-        part.where, part.queries = self.where, self.queries
-        part.frame, part.frame_query = self.frame.iloc[rows], self.query[rows]
-        if DOCNO in self.frame.columns:
-            part._docs = self.doc[rows], self.documents
-        if LABEL in self.frame.columns:
-            part.labels = self.labels[rows]
-        return part
+        ids = {name: (codes[rows], of) for name, (codes, of) in self.coded_ids.items()}
+        return self._part(rows, ids)
 
     def of_queries(self, start: int, stop: int) -> Qrels:
         """Return the labels of some queries, by their positions in `qids`."""
         order, first = self._rows_by_query
-        part = self.take(np.sort(order[first[start] : first[stop]]))
-        part.frame_query = part.frame_query - start
-        part.queries = self.queries.take(np.arange(start, stop))
+        rows = np.sort(order[first[start] : first[stop]])
+        ids = {QID: (self.query[rows] - start, self.qids.take(np.arange(start, stop)))}
         if DOCNO in self.frame.columns:
-            part._docs = coded_again(part.doc, self.documents)
+            ids[DOCNO] = coded_again(self.doc[rows], self.docnos)
+        return self._part(rows, ids)
+
+    def _part(self, rows: BoolArray | IntArray, ids: Mapping[str, Coded]) -> Qrels:
+        part = Qrels(self.frame.iloc[rows], self.where, ids=ids, is_checked=True)
+        if LABEL in self.frame.columns:
+            part.labels = self.labels[rows]
         return part
 
     def labels_of(self, run: Run) -> FloatArray:
         """Return the label of each sorted row of a run; shape (n_rows,), NaN without a label."""
-        query = self.queries.find(run.queries)[run.query]
-        doc = run.indices_in(self.documents)[run.doc]
+        query = self.qids.find(run.qids)[run.query]
+        doc = run.indices_in(self.docnos)[run.doc]
         labels: FloatArray = np.append(self.labels, np.nan)[self.label_rows(query, doc)]
         return labels  # index -1, no label, is the NaN at the end
 
@@ -225,7 +223,7 @@ def warn_of_unmatched(
         documents: returns the documents of a query by its index; `None` to check queries only.
         where: the caller, for messages.
     """
-    index = qrels.queries.find(queries)
+    index = qrels.qids.find(queries)
     if len(qrels) and queries.size and (index < 0).all():
         warn(
             f"{where}: {no_common_query('run', queries.text, qrels.qids)}; all {len(qrels.qids)} "

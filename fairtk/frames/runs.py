@@ -7,7 +7,6 @@ by descending score, with ties by descending docno (trec_eval's rule).
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +29,6 @@ from fairtk.frames.ids import Ids, coded_again
 from fairtk.frames.schema import (
     RowProblem,
     check_ids_among,
-    check_numbers,
     check_order,
     check_unique,
     combined,
@@ -47,8 +45,8 @@ DUPLICATE_DOCUMENT = "duplicate document in a ranking"
 DUPLICATE_CREDIT = "duplicate credit for a document of a ranking"
 
 
-class _Sorted(NamedTuple):
-    """The rows of a run sorted by query, sample and rank; see `Run`."""
+class SortedRows(NamedTuple):
+    """The rows of a run sorted by query, sample and rank; the attributes of `Run`."""
 
     order: IntArray
     doc: IntArray
@@ -65,12 +63,26 @@ class Run(EncodedFrame):
     """A run as integer codes; each column is checked and encoded on first use.
 
     A "row" is a row of the run sorted by query, sample and rank; a "frame row" is a row of the
-    frame. A ranking is one (qid, sample); without ``sample``, each query has one ranking.
+    frame. A ranking is one (qid, sample); without ``sample``, each query has one ranking. The rows
+    are sorted when one of their arrays, `order` to `n_samples`, is used first.
 
     Args:
-        frame: R or S, with ``qid``; sorting requires ``docno`` and ``score``, too. Not changed.
+        data: R or S, with ``qid``; sorting requires ``docno`` and ``score``, too. A frame, or
+            another form of `fairtk.frames.accepted.as_frame`; not changed.
+            `fairtk.io.runs.as_run` also accepts files.
         where: the transformer, measure or file, for messages.
-        either: whether ir_measures' column names are accepted.
+        options: ``either``, ``ids`` and ``is_checked`` of `EncodedFrame`.
+
+    Attributes:
+        order: the frame row of each row; shape (n_rows,).
+        doc: the index into `docnos` of each row; shape (n_rows,).
+        query: the index into `qids` of each row, non-decreasing; shape (n_rows,).
+        ranking: the index of the ranking of each row, non-decreasing; shape (n_rows,).
+        position: the 0-based rank of each row in its ranking, without gaps; shape (n_rows,).
+        ranking_start: the first row of each ranking, then n_rows; shape (n_rankings + 1,).
+        ranking_query: the index into `qids` of each ranking, non-decreasing; shape (n_rankings,).
+        ranking_sample: the sample number of each ranking; shape (n_rankings,).
+        n_samples: the number of rankings of each query; shape (n_queries,).
 
     Raises:
         ColumnError: a column is missing, or ``sample`` or ``rank`` is not an integer.
@@ -78,55 +90,25 @@ class Run(EncodedFrame):
         DuplicateError: a document or a rank occurs twice in a ranking.
     """
 
-    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `indices_in`
+    order: IntArray
+    doc: IntArray
+    query: IntArray
+    ranking: IntArray
+    position: IntArray
+    ranking_start: IntArray
+    ranking_query: IntArray
+    ranking_sample: IntArray
+    n_samples: IntArray
 
-    def __init__(self, frame: Any, where: str, *, either: bool = False) -> None:
-        super().__init__(frame, SCORE, where, [QID], either)
+    def __init__(self, data: Any, where: str, **options: Any) -> None:
+        super().__init__(data, SCORE, where, [QID], **options)
+        self._among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)
 
-    @property
-    def order(self) -> IntArray:
-        """Frame row of each row; shape (n_rows,)."""
-        return self._sorted.order
-
-    @property
-    def doc(self) -> IntArray:
-        """Index into `documents` of each row; shape (n_rows,)."""
-        return self._sorted.doc
-
-    @property
-    def query(self) -> IntArray:
-        """Index into `qids` of each row, non-decreasing; shape (n_rows,)."""
-        return self._sorted.query
-
-    @property
-    def ranking(self) -> IntArray:
-        """Index of the ranking of each row, non-decreasing; shape (n_rows,)."""
-        return self._sorted.ranking
-
-    @property
-    def position(self) -> IntArray:
-        """0-based rank of each row in its ranking, without gaps; shape (n_rows,)."""
-        return self._sorted.position
-
-    @property
-    def ranking_start(self) -> IntArray:
-        """First row of each ranking, then n_rows; shape (n_rankings + 1,)."""
-        return self._sorted.ranking_start
-
-    @property
-    def ranking_query(self) -> IntArray:
-        """Index into `qids` of each ranking, non-decreasing; shape (n_rankings,)."""
-        return self._sorted.ranking_query
-
-    @property
-    def ranking_sample(self) -> IntArray:
-        """Sample number of each ranking; shape (n_rankings,)."""
-        return self._sorted.ranking_sample
-
-    @property
-    def n_samples(self) -> IntArray:
-        """Number of rankings of each query; shape (n_queries,)."""
-        return self._sorted.n_samples
+    def __getattr__(self, name: str) -> Any:
+        if name not in SortedRows._fields:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        vars(self).update(zip(SortedRows._fields, self._sort(), strict=True))
+        return vars(self)[name]
 
     @property
     def n_rankings(self) -> int:
@@ -140,17 +122,17 @@ class Run(EncodedFrame):
 
     def checked(self) -> Run:
         """Return the run after all checks."""
-        _ = self._sorted
+        _ = self.order
         return self
 
     def indices_in(self, ids: Ids) -> IntArray:
-        """Return the index in `ids` of each of `documents`; -1 if absent.
+        """Return the index in `ids` of each of `docnos`; -1 if absent.
 
         If the documents are not encoded yet, the same pass encodes them.
         """
         if self._among[0] is not ids:
             if "_docs" in vars(self):
-                self._among = ids, ids.find(self.documents)
+                self._among = ids, ids.find(self.docnos)
             else:
                 self._need(DOCNO)
                 coded = check_ids_among(ids, self.frame[DOCNO], DOCNO, self.refuse)
@@ -161,21 +143,21 @@ class Run(EncodedFrame):
     def scores(self) -> FloatArray:
         """The score of each frame row; shape (n_rows,)."""
         self._need(DOCNO, SCORE)
-        values: FloatArray = check_numbers(self.frame[SCORE], SCORE, self.refuse)
+        values: FloatArray = self._numbers(SCORE)
         return values
 
-    @property
+    @cached_property
     def samples(self) -> IntArray | None:
         """The sample of each frame row, shape (n_rows,); `None` if the run is not sampled."""
         if not self.sampled:
             return None
-        values: IntArray = check_numbers(self.frame[SAMPLE], SAMPLE, self.refuse)
+        values: IntArray = self._numbers(SAMPLE)
         return values
 
-    @property
+    @cached_property
     def ranks(self) -> IntArray:
         """The rank of each frame row; shape (n_rows,)."""
-        values: IntArray = check_numbers(self.frame[RANK], RANK, self.refuse)
+        values: IntArray = self._numbers(RANK)
         return values
 
     @cached_property
@@ -198,7 +180,7 @@ class Run(EncodedFrame):
 
     def documents_of(self, query: int) -> list[str]:
         """Return the distinct docnos of a query."""
-        return self.documents.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
+        return self.docnos.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
     def docno(self, row: int) -> str:
         """Return the docno of a row."""
@@ -215,53 +197,50 @@ class Run(EncodedFrame):
 
     def take(self, rows: BoolArray) -> Run:
         """Return a subset of the frame rows, sorted again; queries without rows are dropped."""
-        part = self._of_frame(self.frame[rows])
-        part.frame_query, part.queries = coded_again(self.frame_query[rows], self.queries)
-        if "_docs" in vars(self):
-            part._docs = coded_again(self.frame_doc[rows], self.documents)
-        return part
+        ids = {name: coded_again(codes[rows], of) for name, (codes, of) in self.coded_ids.items()}
+        is_checked = self.is_checked or "order" in vars(self)
+        return Run(self.frame[rows], self.where, ids=ids, is_checked=is_checked)
 
     def ordered_by(self, column: str) -> Run:
         """Return the run with a column as its scores and without ranks."""
         frame = self.frame.drop(columns=[RANK, column], errors="ignore")
-        part = self._of_frame(frame.assign(**{SCORE: self.frame[column]}))
-        part.frame_query, part.queries = self.frame_query, self.queries
-        if "_docs" in vars(self):
-            part._docs = self._docs
-        return part
+        frame = frame.assign(**{SCORE: self.frame[column]})
+        return Run(frame, self.where, ids=self.coded_ids)
 
-    def _of_frame(self, frame: pd.DataFrame) -> Run:
-        part = Run.__new__(Run)
-        part.frame, part.where = frame, self.where
-        return part
+    def with_column(self, column: str, values: Any) -> Run:
+        """Return the run with another column, which no rule reads."""
+        frame = self.frame.assign(**{column: values})
+        return Run(frame, self.where, ids=self.coded_ids, is_checked=self.is_checked)
 
     def restricted(self, rows: BoolArray) -> Run:
         """Return a subset of the rows with their ranks; empty queries and rankings stay."""
-        part, arrays = copy(self), self._sorted
-        ranking = arrays.ranking[rows]
-        part._sorted = arrays._replace(
-            order=arrays.order[rows],
-            doc=arrays.doc[rows],
-            query=arrays.query[rows],
+        part = Run(self.frame, self.where, ids=self.coded_ids, is_checked=True)
+        ranking = self.ranking[rows]
+        restricted = SortedRows(
+            order=self.order[rows],
+            doc=self.doc[rows],
+            query=self.query[rows],
             ranking=ranking,
-            position=arrays.position[rows],
+            position=self.position[rows],
             ranking_start=np.searchsorted(ranking, np.arange(self.n_rankings + 1)),
+            ranking_query=self.ranking_query,
+            ranking_sample=self.ranking_sample,
+            n_samples=self.n_samples,
         )
+        vars(part).update(zip(SortedRows._fields, restricted, strict=True))
         return part
 
     # Sorting -----------------------------------------------------------------------------------
 
-    @cached_property
-    def _sorted(self) -> _Sorted:
-        """The arrays of sorted rows and rankings."""
+    def _sort(self) -> SortedRows:
         self._need(DOCNO, SCORE)
-        frame, sample = self.frame, self.samples
-        rank, score = self.ranks if RANK in frame.columns else None, self.scores
+        sample = self.samples
+        rank, score = self.ranks if RANK in self.frame.columns else None, self.scores
         query, doc = self.frame_query, self.frame_doc
         key = query if sample is None else combined(query, sample)
-        order = _sorted_order(key, rank, score, self.documents, doc)
+        order = _sorted_order(key, rank, score, self.docnos, doc)
         if order is None:
-            order = np.arange(len(frame), dtype=np.int64)
+            order = np.arange(len(key), dtype=np.int64)
         else:
             key, query, doc, score = key[order], query[order], doc[order], score[order]
             sample = None if sample is None else sample[order]
@@ -271,18 +250,9 @@ class Run(EncodedFrame):
         start = np.append(np.flatnonzero(fresh), len(key)).astype(np.int64)
         first = start[:-1]
         ranking = np.cumsum(fresh) - 1
-        if_sampled = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
-        remedy = f"{if_sampled}keep the better one, e.g. with drop_duplicates"
-        check_unique(ranking, doc, DUPLICATE_DOCUMENT, self.refuse, remedy, order)
-        if rank is not None:
-            repeated = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
-            if len(repeated):
-                message = f"duplicate rank {rank[repeated[0]]} in a ranking"
-                remedy = f"{if_sampled}recompute them with pt.model.add_ranks"
-                self.refuse(RowProblem(order[repeated], message, DuplicateError, remedy=remedy))
-            remedy = "recompute ranks or scores (pt.model.add_ranks)"
-            check_order(ranking, rank, score, order, self.refuse, remedy)
-        return _Sorted(
+        if not self.is_checked:
+            self._check_rankings(ranking, doc, rank, score, order)
+        return SortedRows(
             order=order,
             doc=doc,
             query=query,
@@ -293,6 +263,28 @@ class Run(EncodedFrame):
             ranking_sample=np.zeros_like(first) if sample is None else sample[first],
             n_samples=np.bincount(query[first], minlength=len(self.qids)),
         )
+
+    def _check_rankings(
+        self,
+        ranking: IntArray,
+        doc: IntArray,
+        rank: IntArray | None,
+        score: FloatArray,
+        order: IntArray,
+    ) -> None:
+        """Refuse a document or rank that occurs twice, and ranks that disagree with scores."""
+        if_sampled = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
+        remedy = f"{if_sampled}keep the better one, e.g. with drop_duplicates"
+        check_unique(ranking, doc, DUPLICATE_DOCUMENT, self.refuse, remedy, order)
+        if rank is None:
+            return
+        repeated = np.flatnonzero((ranking[1:] == ranking[:-1]) & (rank[1:] == rank[:-1])) + 1
+        if len(repeated):
+            message = f"duplicate rank {rank[repeated[0]]} in a ranking"
+            remedy = f"{if_sampled}recompute them with pt.model.add_ranks"
+            self.refuse(RowProblem(order[repeated], message, DuplicateError, remedy=remedy))
+        remedy = "recompute ranks or scores (pt.model.add_ranks)"
+        check_order(ranking, rank, score, order, self.refuse, remedy)
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:

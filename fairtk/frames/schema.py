@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, such
+from fairtk.errors import ColumnError, DuplicateError, InputError
 from fairtk.frames.columns import (
     CREDIT,
     DOCNO,
@@ -35,6 +35,7 @@ from fairtk.frames.columns import (
     as_numbers,
 )
 from fairtk.frames.ids import Coded, Ids, codes_of, complete_text, text_codes
+from fairtk.wording import such
 
 
 class RowProblem(NamedTuple):

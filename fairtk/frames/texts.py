@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, format_list
+from fairtk.errors import DuplicateError, InputError
 from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT, IntArray
 from fairtk.frames.schema import encode_ids
+from fairtk.wording import format_list
 
 
 def require_texts(inp: pd.DataFrame, where: str) -> list[str]:

@@ -22,10 +22,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, format_list
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 from fairtk.frames.ids import SURROGATE
+from fairtk.wording import format_list
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as named in TREC Fair Ranking."""

@@ -25,14 +25,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import frame_html
-from fairtk.errors import (
-    DuplicateError,
-    FormatError,
-    InputError,
-    ParameterError,
-    did_you_mean,
-    format_list,
-)
+from fairtk.errors import DuplicateError, FormatError, InputError, ParameterError
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -46,8 +39,8 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import are_ids, as_strings, find_flaw
+from fairtk.frames.accepted import frame_of
+from fairtk.frames.ids import Ids, are_ids, as_strings, find_flaw
 from fairtk.frames.schema import (
     Refuse,
     RowProblem,
@@ -67,8 +60,9 @@ from fairtk.groups.distances import (
 )
 from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
-from fairtk.io.runs import frame_of_run
+from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
+from fairtk.wording import did_you_mean, format_list
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -161,7 +155,6 @@ class Groups(EqualByContent):
     matrices: tuple[Any, ...]
 
     @classmethod
-    @accepts_dataframes
     def from_frame(
         cls,
         df: pd.DataFrame,
@@ -191,7 +184,7 @@ class Groups(EqualByContent):
             InputError: a weight is negative or not finite, the weights of a document sum to 0, or a
                 group is not one of the levels.
         """
-        return groups_of_frame(df, name, unknown, levels, split, normalize)
+        return groups_of_frame(frame_of(df), name, unknown, levels, split, normalize)
 
     @classmethod
     def from_docs(
@@ -256,13 +249,13 @@ class Groups(EqualByContent):
             return groups_of_rows(rows, name, unknown, levels, split, normalize)
 
     @classmethod
-    @accepts_dataframes
     def of(cls, source: Any) -> Groups:
         """Return groups from `Groups`, a frame, or a file.
 
         The attribute is named by ``attrs["name"]`` of a frame (default ``group``), by
         ``"NAME=FILE"``, or by the file name.
         """
+        source = frame_of(source)
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
@@ -378,7 +371,8 @@ class Groups(EqualByContent):
                 f"unlabeled='bounds' requires one attribute, got the crossed attributes "
                 f"{self.space.title!r}; measure them one by one"
             )
-        listed = docnos if isinstance(docnos, np.ndarray) else checks.listed("docnos", docnos)
+        is_array = isinstance(docnos, np.ndarray | Ids)
+        listed = docnos if is_array else checks.listed("docnos", docnos)
         names = np.asarray(listed, dtype=object)
         rows = self._rows(names)
         if unlabeled == "drop":
@@ -439,7 +433,6 @@ class Groups(EqualByContent):
         unknown = rows.per_row(rows.weight * ~self.space.known(rows.level))
         return np.where(rows.size > 0, unknown, 1.0)
 
-    @accepts_dataframes
     def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         """Return how many of a run's documents have known groups.
 
@@ -794,12 +787,13 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
     Raises:
         InputError: the groups or the run are invalid.
     """
+    groups = frame_of(groups)
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
         raise InputError("coverage: expected Groups, got a run; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     checks.cutoff(cutoff, where)
-    return coverage_of(known, Run(frame_of_run(run), where), cutoff)
+    return coverage_of(known, as_run(run, where), cutoff)
 
 
 def coverage_of(

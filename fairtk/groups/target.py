@@ -22,9 +22,6 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    did_you_mean,
-    format_list,
-    missing_columns,
     warn,
 )
 from fairtk.exposure import TREC
@@ -41,7 +38,7 @@ from fairtk.frames import (
     Qrels,
     digest,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
 from fairtk.groups.distances import (
@@ -72,6 +69,7 @@ from fairtk.groups.groups import (
 from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
+from fairtk.wording import did_you_mean, format_list, missing_columns
 
 _FEW_LEVELS = 1 << 12
 
@@ -394,7 +392,7 @@ class Target(EqualByContent):
             InputError: as in `from_qrels`, or a class is not in `order`.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
-        grade = _grades_of_work(labeled.docnos, work, order)[doc]
+        grade = _grades_of_work(labeled.docnos.text, work, order)[doc]
         unstated = np.isnan(grade)
         # the order within a class is random, so its documents share the mean discount
         grades = make_grades(query, grade, len(labeled.qids))
@@ -419,7 +417,7 @@ class Target(EqualByContent):
         unlabeled: str,
     ) -> Target:
         """Return the mean memberships of each query's documents, averaged with backgrounds."""
-        space, qids = groups.space, labeled.qids
+        space, qids = groups.space, labeled.qids.text
         shares = _backgrounds_by_attribute(background, space)
         if unlabeled == "bounds":
             raise ParameterError("unlabeled='bounds' is not supported for targets; use 'drop'")
@@ -436,7 +434,6 @@ class Target(EqualByContent):
         return cls(space, _with_background(rows, space, shares), qids, undefined)
 
     @classmethod
-    @accepts_dataframes
     def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
         """Return the target in a frame.
 
@@ -452,6 +449,7 @@ class Target(EqualByContent):
                 level is not in the groups.
             DuplicateError: a level occurs twice.
         """
+        frame = frame_of(frame)
         return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
     @classmethod
@@ -468,7 +466,6 @@ class Target(EqualByContent):
         return replace(target, name=stem(rows.path))
 
     @classmethod
-    @accepts_dataframes
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:
@@ -485,6 +482,7 @@ class Target(EqualByContent):
         Raises:
             InputError: ``"relevance"`` without labels, or as in `from_frame` and `read`.
         """
+        source = frame_of(source)
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):

@@ -1,6 +1,7 @@
 from .atomic import atomic_write as atomic_write
 from .atomic import file_lock as file_lock
 from .atomic import folder_digest as folder_digest
+from .formats import FormattedFile as FormattedFile
 from .parquet import read_parquet as read_parquet
 from .parquet import save_format as save_format
 from .parquet import write_parquet as write_parquet

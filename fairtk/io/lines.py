@@ -57,6 +57,7 @@ PARQUET = b"PAR1"
 _MARK = MARK.encode()
 # in a text file, an id may start with a brace, so a key must follow
 JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
+JSON_NESTED = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
 Look = Callable[[bytes], object]
@@ -71,6 +72,7 @@ class Source:
         place: the path for opening it again.
         kind: the format, by the first bytes or the suffix of Parquet.
         errors: a list that collects errors while their lines are skipped; `None` to raise them.
+        start: the first bytes.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class Source:
         self._packed = raw.read(2) == _GZIP
         self._unended = 0  # the number of the last line if it has no line end
         start = self._start(lambda chunk: None).read(4100) or b""
-        self.kind: Kind = "jsonl" if JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
+        self.start = start.removeprefix(_MARK)
+        self.kind: Kind = "jsonl" if JSON_OBJECT.match(self.start) else "text"
         if start.startswith(PARQUET) or is_parquet_name(place):
             self.kind = "parquet"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.io.atomic import atomic_write
 
 _NOTE = b"fairtk"
@@ -62,7 +62,6 @@ def read_parquet(
     return frame, note
 
 
-@accepts_dataframes
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:
@@ -80,7 +79,7 @@ def write_parquet(
     from pyarrow import parquet
 
     try:
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        table = pyarrow.Table.from_pandas(frame_of(frame), preserve_index=False)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"this frame cannot be written as Parquet: {reason}") from None

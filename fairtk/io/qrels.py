@@ -8,6 +8,7 @@ number, ``answer``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,7 +18,7 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError, format_list
+from fairtk.errors import FormatError, InputError, NotFoundError, warn
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
@@ -26,85 +27,155 @@ from fairtk.frames import (
     QANSWER,
     QID,
     SAMPLE,
+    SCORE,
     Qrels,
     require_columns,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import frame_of
 from fairtk.frames.answers import check_lists, check_statuses, flattened, has_lists, hashable
 from fairtk.frames.columns import ANSWER, PROMPT_ID
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
-from fairtk.frames.schema import check_ids, check_samples, refuse_in
+from fairtk.frames.schema import check_ids, check_samples, refuse_in, repeats
 from fairtk.io.atomic import atomic_text
+from fairtk.io.formats import (
+    QRELS_FORMATS,
+    QRELS_LAYOUTS,
+    SHORT_QRELS,
+    QrelsFormat,
+    path_and_format,
+    qrels_option,
+)
 from fairtk.io.lines import STDIN, is_parquet_name, source
 from fairtk.io.rows import (
-    QRELS_LAYOUTS,
     Rows,
     check_first_line,
     check_texts,
     has_header,
+    read_json_rows,
     read_named,
     read_table,
     read_whitespace,
     refuse_aliases,
+    refuse_nested_json,
     refuse_spaces,
     with_numbers,
 )
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
+from fairtk.wording import format_list
 
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
-def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
+def as_qrels(
+    data: Any, where: str, needs: Iterable[str] = (), format: QrelsFormat | None = None
+) -> Qrels:
+    """Return labels from any form of them.
+
+    Args:
+        data: a file (see `read_qrels`) or the id of a dataset; a frame, also of another library, in
+            PyTerrier's or ir_measures' column names; a dict ``{qid: {docno: label}}``; named
+            tuples; or `Qrels`, which are not checked again.
+        where: the caller, for messages about other forms than files.
+        needs: the required columns besides ``qid``.
+        format: as for `read_qrels`; only for files.
+
+    Raises:
+        InputError: the labels are invalid, there is no such file or dataset, or the dataset has no
+            qrels.
+    """
+    if isinstance(data, Qrels):
+        return data
+    if not isinstance(data, str | PathLike):
+        return Qrels(data, where, needs, either=True)
+    if fspath(data) == STDIN or Path(data).exists():
+        return labels_in(qrels_rows(data, format=format))
+    return Qrels(_qrels_of_dataset(fspath(data), where), where, needs)
+
+
+def read_qrels(path: str | PathLike[str], format: QrelsFormat | None = None) -> pd.DataFrame:
     """Read qrels.
 
     Args:
         path: a text file with TREC's columns ``qid iteration docno label`` (the iteration is
-            ignored and optional); or TSV or CSV with a header, JSON lines or Parquet with ``qid``,
-            ``docno``, ``label`` and optionally ``gold_answer``, a string or a list of strings (in
-            TSV and CSV, a JSON array). Text may be gzipped.
+            ignored); or TSV or CSV with a header, JSON lines or Parquet with ``qid``, ``docno``,
+            ``label`` and optionally ``gold_answer``, a string or a list of strings (in TSV and CSV,
+            a JSON array); or labels of BEIR, with the header ``query-id``, ``corpus-id``,
+            ``score``. Text may be gzipped.
+        format: the format of a file that does not name it: ``"trec"`` (also without the iteration);
+            ``"beir"``; ``"json"`` (JSON lines, or one object ``{qid: {docno: label}}``);
+            ``"parquet"``. `None` for files in TREC's format, with a header or with named columns.
 
     Returns:
         Columns ``qid``, ``docno``, ``label`` (int64 if all labels are integers, otherwise
-        float64), and all other named columns of the file.
+        float64), and all other named columns of the file. Rows that repeat an earlier row are
+        left out, with a warning.
 
     Raises:
-        FormatError: a line is invalid, a label is not finite, or a query has two labels for a
-            document; names the line.
+        FormatError: the file has another format, a line is invalid, a label is not finite, or a
+            query has two labels for a document; names the line.
     """
-    return decode_ids(coded_qrels(path))
+    return decode_ids(labels_in(qrels_rows(path, format=format)).frame)
 
 
-def coded_qrels(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return the same as `read_qrels`, with categorical ids."""
-    return labels_in(qrels_rows(path))
-
-
-def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
+def qrels_rows(
+    path: str | PathLike[str],
+    errors: list[FormatError] | None = None,
+    format: QrelsFormat | None = None,
+) -> Rows:
     """Return the unchecked rows of a qrels file; `errors` collects those of lines."""
+    path, name = path_and_format(path, format, QRELS_FORMATS)
+    layouts = [*QRELS_LAYOUTS, *([SHORT_QRELS] if name == "trec" else [])]
     with source(path, errors) as file:
-        if file.kind != "text" or has_header(file):
+        if name == "json":
+            return read_json_rows(file, LABEL)
+        if name == "parquet":
+            file.kind = "parquet"
+        refuse_nested_json(file, LABEL, qrels_option("json"))
+        if name != "trec" and (file.kind != "text" or has_header(file)):
             return read_named(file)
-        rows = read_whitespace(file, QRELS_LAYOUTS, {LABEL: "float64"})
+        if name == "beir":
+            layouts = [SHORT_QRELS]
+        rows = read_whitespace(file, layouts, {LABEL: "float64"})
         rows.frame = rows.frame[[QID, DOCNO, LABEL]]
         return rows
 
 
-def labels_in(rows: Rows) -> pd.DataFrame:
-    """Return the checked labels of a file's rows; see `coded_qrels`."""
+def labels_in(rows: Rows) -> Qrels:
+    """Return the labels in a file's rows, checked; see `read_qrels`."""
+    if rows.format == "beir":
+        rows.frame = rows.frame.rename(columns={SCORE: LABEL})
     rows.require([QID, DOCNO, LABEL], "qrels")
     rows.as_ids(QID, DOCNO)
     rows.as_numbers(LABEL)
+    rows = _without_repetitions(rows)
     rows.unique([QID, DOCNO], DUPLICATE_LABEL)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     labels = rows.frame[LABEL]
     if (labels == np.trunc(labels)).all():
         rows.frame[LABEL] = labels.astype(np.int64)
-    return rows.ordered(QID, DOCNO, LABEL)
+    frame = rows.ordered(QID, DOCNO, LABEL).reset_index(drop=True)
+    return Qrels(frame, str(rows.path), ids=rows.ids, is_checked=True)
 
 
-@accepts_dataframes
+def _without_repetitions(rows: Rows) -> Rows:
+    """Return the rows without those that repeat an earlier one, and warn of them."""
+    if not repeats(rows.codes([QID]), rows.codes([DOCNO])).any():
+        return rows
+    again = np.flatnonzero(rows.frame.astype(str).duplicated())
+    if not len(again):
+        return rows
+    line = rows.line_of(int(rows.frame.index[again[0]]))
+    place = f"row {again[0]}" if line is None else f"line {line}"
+    one, several = "row repeats an earlier one and is", "rows repeat earlier ones and are"
+    rule = one if len(again) == 1 else several
+    warn(f"{rows.path}: {len(again)} {rule} left out (first: {place})")
+    left = rows.without(again.tolist())
+    left.ids = {name: (np.delete(codes, again), of) for name, (codes, of) in rows.ids.items()}
+    return left
+
+
 def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write qrels atomically.
 
@@ -119,8 +190,8 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
         InputError: an id, label or gold answer is invalid or missing, or does not fit the format:
             for TREC's, an id with spaces, or other columns.
     """
-    require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
-    labeled = Qrels(qrels, "write_qrels")
+    labeled = Qrels(qrels, "write_qrels", [DOCNO, LABEL])
+    qrels = labeled.frame
     if is_parquet_name(path) or str(path).endswith(_NAMED):
         refuse_aliases("write_qrels", qrels.columns)
         if GOLD_ANSWER in qrels.columns:
@@ -215,6 +286,16 @@ def a_row_per_answer(frame: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
+def as_answers(data: Any) -> pd.DataFrame:
+    """Return generated answers from a file or from a frame, also of another library."""
+    return read_answers(data) if isinstance(data, str | PathLike) else frame_of(data)
+
+
+def as_gold_answers(data: Any) -> pd.DataFrame:
+    """Return gold answers from a file or from a frame, also of another library."""
+    return read_gold_answers(data) if isinstance(data, str | PathLike) else frame_of(data)
+
+
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     """Read gold answers; `fairtk.join_answers` adds them to qrels.
 
@@ -233,7 +314,6 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     return decode_ids(rows.frame[[QID, GOLD_ANSWER]])
 
 
-@accepts_dataframes
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write the answers of a frame atomically, one row per ranking.
 
@@ -251,6 +331,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         InputError: a ranking has two different answers, an answer is missing or not text, or a
             status is unknown.
     """
+    frame = frame_of(frame)
     require_columns(frame, [QID, QANSWER], "write_answers")
     check_samples(frame, "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
@@ -281,7 +362,6 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(with_numbers(rows, SAMPLE), path)
 
 
-@accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
     """Return the run with the answer of each ranking on all its rows.
 
@@ -296,6 +376,7 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         ColumnError: ``sample`` is not an integer.
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
+    run, answers = frame_of(run), frame_of(answers)
     check_samples(run, f"{where} (run)")
     check_samples(answers, where)
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
@@ -364,17 +445,8 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
     )
 
 
-def frame_of_qrels(qrels: Any, where: str) -> Any:
-    """Return the qrels of a file or of a dataset id; anything else unchanged.
-
-    Raises:
-        InputError: there is no such file or dataset, or the dataset has no qrels.
-    """
-    if not isinstance(qrels, str | PathLike):
-        return qrels
-    name = fspath(qrels)
-    if name == STDIN or Path(name).exists():
-        return coded_qrels(qrels)
+def _qrels_of_dataset(name: str, where: str) -> pd.DataFrame:
+    """Return the qrels of a dataset id."""
     try:
         dataset = resolve_dataset(name, where)
     except NotFoundError as error:

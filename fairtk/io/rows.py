@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, format_list, missing_columns
+from fairtk.errors import FormatError, InputError
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
@@ -33,9 +33,9 @@ from fairtk.frames import (
     SCORE,
     IntArray,
 )
-from fairtk.frames.accepted import column_of, swapped_message
+from fairtk.frames.accepted import as_frame, column_of, swapped_message
 from fairtk.frames.columns import as_numbers
-from fairtk.frames.ids import SURROGATE, are_ids, categories, find_flaw
+from fairtk.frames.ids import SURROGATE, Coded, are_ids, categories, find_flaw
 from fairtk.frames.schema import (
     NumberRule,
     Refuse,
@@ -48,8 +48,20 @@ from fairtk.frames.schema import (
     problem_text,
     short_repr,
 )
-from fairtk.io.lines import JSON_OBJECT, MARK, PARQUET, Source, objects_of, parse_json, source
+from fairtk.io.formats import BEIR, QRELS_LAYOUTS, RUN_LAYOUTS, likely_kinds
+from fairtk.io.lines import (
+    JSON_ENTRY,
+    JSON_NESTED,
+    JSON_OBJECT,
+    MARK,
+    PARQUET,
+    Source,
+    objects_of,
+    parse_json,
+    source,
+)
 from fairtk.io.parquet import read_parquet
+from fairtk.wording import format_list, missing_columns
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; unlike ``float``, without ``1_000`` and digits of other scripts."""
@@ -66,6 +78,8 @@ class Rows:
     line_of: Callable[[int], int | None]  # the 1-based line of a row, slow; `None` in Parquet
     head: int | None = None  # the line of the header, if the file has one
     note: dict[str, Any] = field(default_factory=dict)  # the note of fairtk's writer
+    format: str = ""  # "msmarco" or "beir", if its columns have other meanings
+    ids: dict[str, Coded] = field(default_factory=dict)  # the checked ids, by column
 
     def fail(self, row: int, message: str) -> NoReturn:
         """Raise a `FormatError` with file and line (or row)."""
@@ -122,7 +136,8 @@ class Rows:
     def as_ids(self, *columns: str) -> None:
         """Convert columns to categorical ids; `fairtk.frames.ids.decode_ids` makes them text."""
         for column in columns:
-            self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
+            self.ids[column] = check_ids(self.frame[column], column, self.refuse)
+            self.frame[column] = categories(self.ids[column])
 
     def as_numbers(self, *columns: str, rule: NumberRule | None = None) -> None:
         """Convert columns of numbers or their text to numbers; missing columns are ignored."""
@@ -220,16 +235,12 @@ def number_of(value: Any) -> float | None:
 
 # Fields separated by white space ---------------------------------------------------------------
 
-QRELS_LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
-RUN_LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
-"""The columns of TREC's files."""
-
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _QUERY = ("qid", "query_id")  # names of columns, not of queries
 
 
-def wrong_width(layouts: Sequence[Sequence[str]], fields: Sequence[str]) -> str:
+def wrong_width(layouts: Sequence[Sequence[str]], fields: list[str]) -> str:
     """Return the message for a line with too few or too many fields."""
     forms = " or ".join(f"{len(c)} columns ({' '.join(c)[:200]})" for c in layouts)
     return f"expected {forms}, got {len(fields)}: {' '.join(fields)[:60]!r}"
@@ -295,7 +306,8 @@ def read_whitespace(
         if columns is not None and len(fields) == len(columns):
             rows.append((number, fields))
         else:
-            file.refuse(wrong_width([columns] if columns else layouts, fields), number)
+            kinds = "" if columns else likely_kinds(_value_of(layouts), fields)
+            file.refuse(wrong_width([columns] if columns else layouts, fields) + kinds, number)
         # an empty file, or one with only a byte order mark, has the first layout
     records = [fields for _, fields in rows]
     frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
@@ -311,13 +323,18 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
             file.path,
             1,
         )
-    others = {LABEL: RUN_LAYOUTS, SCORE: QRELS_LAYOUTS}
-    value = next((name for name in others if name in layouts[0]), "")
-    for columns in others.get(value, ()):
+    value = _value_of(layouts)
+    for columns in {LABEL: RUN_LAYOUTS, SCORE: QRELS_LAYOUTS}.get(value, []):
         if len(first) == len(columns):
             number = first[columns.index(SCORE if value == LABEL else LABEL)]
-            if NUMBER.fullmatch(number):
+            is_colbert = value == SCORE and first[2] in ("0", "1") and first[1] not in ("0", "Q0")
+            if NUMBER.fullmatch(number) and not is_colbert:
                 raise FormatError(swapped_message(columns, value), file.path, 1)
+
+
+def _value_of(layouts: Sequence[Sequence[str]]) -> str:
+    """Return the column of numbers of TREC's qrels or runs; `""` for other layouts."""
+    return next((name for name in (LABEL, SCORE) if name in layouts[0]), "")
 
 
 def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
@@ -344,8 +361,10 @@ ALIASES = {
     "relevance_label": LABEL,
     "rel": LABEL,
     "sim": SCORE,
+    "query-id": QID,
+    "corpus-id": DOCNO,
 }
-"""Column names of other tools (ir_measures, expeval, Fair-RAG), and PyTerrier's."""
+"""Column names of other tools (ir_measures, expeval, Fair-RAG, BEIR), and PyTerrier's."""
 
 
 def refuse_aliases(where: str, columns: Iterable[Any]) -> None:
@@ -391,8 +410,10 @@ def read_named(file: Source) -> Rows:
         rows = Rows(frame.reset_index(drop=True), file.path, lambda row: None, note=note)
     else:
         rows = _read_jsonl(file) if file.kind == "jsonl" else _read_delimited(file)
-    columns = [ALIASES.get(str(c), str(c)) for c in rows.frame.columns]
-    rows.frame.columns = pd.Index(columns, dtype="str")
+    names = [*map(str, rows.frame.columns)]
+    if {*BEIR} <= {*names} and {LABEL, RANK}.isdisjoint(names):
+        rows.format = "beir"
+    rows.frame.columns = pd.Index([ALIASES.get(name, name) for name in names], dtype="str")
     twice = rows.frame.columns[rows.frame.columns.duplicated()]
     if len(twice):
         raise FormatError(f"duplicate column {twice[0]!r}", path=file.path, line=rows.head)
@@ -474,6 +495,41 @@ def _explained(error: csv.Error) -> str:
     if "new-line" in text:
         return _CARRIAGE_RETURN
     return f"invalid quotes ({text}){_QUOTES}"
+
+
+def read_json_rows(file: Source, value: str) -> Rows:
+    """Return the rows of JSON lines, or of one object ``{qid: {docno: value}}``."""
+    if not _is_nested(file):
+        return read_named(file)
+    data = parse_json("".join(text for _, text in file.strict_lines(JSON_ENTRY)), file.path, 1)
+    try:
+        frame = as_frame(data, value, "the file")
+    except InputError as error:
+        raise FormatError(str(error), file.path) from None
+    return Rows(frame, file.path, lambda row: None)
+
+
+def refuse_nested_json(file: Source, value: str, remedy: str) -> None:
+    """Refuse one object of objects, ``{qid: {docno: value}}``, without the name of its format."""
+    if file.kind == "jsonl" and _is_nested(file):
+        raise FormatError(
+            f"expected one JSON object with the keys qid, docno and {value} per line, got "
+            f"{{qid: {{docno: {value}}}}}; read it with {remedy}",
+            file.path,
+            1,
+        )
+
+
+def _is_nested(file: Source) -> bool:
+    """Return whether a JSON file starts with an object of objects, in one or several lines."""
+    if not JSON_NESTED.match(file.start):
+        return False
+    try:
+        first = next(text for _, text in file.strict_lines(JSON_ENTRY) if not text.isspace())
+        record: dict[str, Any] = parse_json(first.strip())
+    except FormatError:
+        return True  # the object has several lines
+    return all(isinstance(value, dict) for value in record.values())
 
 
 def _read_jsonl(file: Source) -> Rows:

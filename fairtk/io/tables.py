@@ -16,7 +16,7 @@ from pandas.api.types import infer_dtype
 
 from fairtk.errors import FormatError, InputError
 from fairtk.frames import GOLD_ANSWER, WEIGHT
-from fairtk.frames.accepted import accepts_dataframes, column_of
+from fairtk.frames.accepted import column_of, frame_of
 from fairtk.frames.ids import find_flaw
 from fairtk.frames.schema import Refuse, RowProblem, is_text, short_repr
 from fairtk.io.atomic import atomic_text
@@ -27,7 +27,6 @@ from fairtk.io.rows import NOTE, NUMBER, Rows, looks_like_a_row, numbers_in
 _JSONL = (".jsonl", ".ndjson")
 
 
-@accepts_dataframes
 def write_table(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:
@@ -42,6 +41,7 @@ def write_table(
         InputError: the folder does not exist, or the format cannot hold a value or the name of a
             column.
     """
+    frame = frame_of(frame)
     check_names(frame.columns, path)
     if is_parquet_name(path):
         write_parquet(listed_evenly(frame), path, note)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk import checks
-from fairtk.errors import InputError, did_you_mean
+from fairtk.errors import InputError
 from fairtk.frames import digest
 from fairtk.frames.texts import words
 from fairtk.io.rows import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
+from fairtk.wording import did_you_mean
 
 Table = Mapping[str, Sequence[str]]
 

@@ -31,9 +31,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, did_you_mean
+from fairtk.errors import InputError, ParameterError
 from fairtk.plugins import registry
 from fairtk.plugins.registry import refuse_unknown_options
+from fairtk.wording import did_you_mean
 
 UNLIMITED = 10**9
 """A ``model_max_length`` from this value on means no limit (Hugging Face uses 1e30)."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from fairtk.errors import printable
 from fairtk.llm.chat import Completion
+from fairtk.wording import printable
 
 
 class ResponseTooLongError(ValueError):

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from fairtk import checks, stage_context
-from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
+from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.llm.chat import (
     Chat,
     ChatModel,
@@ -53,6 +53,7 @@ from fairtk.llm.servers import (
     parse_base_url,
     parse_retry_after,
 )
+from fairtk.wording import did_you_mean
 
 ENDPOINTS = ("chat", "completions")
 """Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, format_list
+from fairtk.errors import ParameterError
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
@@ -30,6 +30,7 @@ from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.remarks import FEW_GROUPS, UNREACHABLE, Remark
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -165,7 +166,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         masses = target.for_qids(qids[row_query])
         if policy == "bounds":
             labeled = target.space.known(np.arange(target.space.size))
-            free = documents @ groups.unknown_shares(run.docnos)
+            free = documents @ groups.unknown_shares(run.docnos.text)
             lowest, highest = jensen_shannon_bounds(exposure, free, masses, labeled, self["base"])
             fairness = 1.0 - (lowest if unlabeled == "best" else highest)
         else:

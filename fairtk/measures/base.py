@@ -17,12 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import (
-    FairtkError,
-    MeasureError,
-    ParameterError,
-    did_you_mean,
-)
+from fairtk.errors import FairtkError, MeasureError, ParameterError
 from fairtk.frames import (
     DOCNO,
     LABEL,
@@ -33,13 +28,14 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
 )
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.accepted import as_frame
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.scores import Scores
 from fairtk.plugins import registry
 from fairtk.remarks import KINDS, Remark, register_kinds
 from fairtk.remarks import RemarkKind as RemarkKind
+from fairtk.wording import did_you_mean
 
 
 @contextmanager
@@ -461,7 +457,6 @@ def reason_for_labels(measure: Any) -> str:
     return getattr(measure, "reason_for_labels", "it reads which documents are useful")
 
 
-@accepts_dataframes
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels of queries with at least one useful document.
 
@@ -474,8 +469,9 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The rows of queries that have a label above 0, in the same order.
     """
-    labels = Qrels(qrels, "drop_undefined", (DOCNO, LABEL), either=True)
-    return qrels[labels.useful[labels.query]].reset_index(drop=True)
+    frame = as_frame(qrels, LABEL, "drop_undefined: qrels")
+    labels = Qrels(frame, "drop_undefined", (DOCNO, LABEL), either=True)
+    return frame[labels.useful[labels.query]].reset_index(drop=True)
 
 
 def _product(left: Any, right: Any) -> Any:

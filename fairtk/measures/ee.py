@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ColumnError, InputError, format_list
+from fairtk.errors import ColumnError, InputError
 from fairtk.exposure.expected import DEEPEST, RankWeights, make_grades, values_and_bounds
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
 from fairtk.measures.expected_exposure import (
@@ -37,6 +37,7 @@ from fairtk.measures.expected_exposure import (
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import BROWSING, CUTOFF, Param, count
 from fairtk.measures.scores import Scores
+from fairtk.wording import format_list
 
 N_OF_RUN = "judged+retrieved"
 """The value of ``n`` for the number of labeled or retrieved documents of each run."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError, such
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
@@ -35,6 +35,7 @@ from fairtk.measures.params import ObjectParam, Param
 from fairtk.measures.scores import Scores
 from fairtk.plugins.registry import parse_call
 from fairtk.utilities import Utility, get
+from fairtk.wording import such
 
 
 def read_utility(text: str) -> Any:

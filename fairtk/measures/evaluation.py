@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import MeasureError, format_list
+from fairtk.errors import MeasureError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -26,6 +26,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.answers import PROMPT_CUT, STATUSES
+from fairtk.frames.ids import coded_again
 from fairtk.measures.base import FairMeasure, check_kind, named_failures, where_of
 from fairtk.measures.foreign import (
     refuse_samples,
@@ -36,6 +37,7 @@ from fairtk.measures.foreign import (
 )
 from fairtk.measures.labeled_run import LabeledRun, answer_statuses
 from fairtk.measures.scores import Scores
+from fairtk.wording import format_list
 
 
 def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
@@ -213,9 +215,12 @@ def evaluate_rankings(
     ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
     frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
     frame = frame.assign(**ids, **{SCORE: score, RANK: run.position})
-    for sample, rows in frame.groupby(run.ranking_sample[run.ranking]):
+    coded = {QID: (run.query, run.qids), DOCNO: (run.doc, run.docnos)}
+    for sample, rows in frame.groupby(run.ranking_sample[run.ranking]).indices.items():
         rankings = run.ranking_sample == sample
-        alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
+        of_rows = {name: coded_again(codes[rows], of) for name, (codes, of) in coded.items()}
+        part = Run(frame.iloc[rows], run.where, ids=of_rows, is_checked=True)
+        alone = LabeledRun(judged.qrels, part, judged.where)
         table = evaluate(own, alone)
         if others:
             of_others = values_of_others(others, judged, alone.run)

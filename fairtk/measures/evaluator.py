@@ -79,7 +79,7 @@ class Evaluator:
             checked.scores  # noqa: B018 - checks them
         reads_documents = self._reads_documents and DOCNO in checked.frame.columns
         if reads_documents and DOCNO in self.qrels.frame.columns:
-            checked.indices_in(self.qrels.documents)  # fast if most documents are labeled
+            checked.indices_in(self.qrels.docnos)  # fast if most documents are labeled
         refuse_samples(self._others, checked)
         return checked
 

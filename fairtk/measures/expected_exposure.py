@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, such
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import expected_exposure
 from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
@@ -16,6 +16,7 @@ from fairtk.groups.distances import SparseRows, attention_matrix
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
+from fairtk.wording import such
 
 ESTIMATOR: Param = Param(
     str,

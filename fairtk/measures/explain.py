@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import InputError, ParameterError, format_list
-from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import accepts_dataframes
+from fairtk.errors import InputError, ParameterError
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
+from fairtk.frames.accepted import as_frame
 from fairtk.frames.columns import from_ir_measures, require_columns
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
-from fairtk.io.qrels import frame_of_qrels
-from fairtk.io.runs import frame_of_run
+from fairtk.io.qrels import as_qrels
+from fairtk.io.runs import as_run
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.contributions import (
     ABSENT,
@@ -44,6 +44,7 @@ from fairtk.measures.group_names import (
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
+from fairtk.wording import format_list
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -305,7 +306,6 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 
-@accepts_dataframes
 def explain(
     qrels: Any,
     run: Any,
@@ -350,11 +350,10 @@ def explain(
     measure = parse(measure)
     _require_sum(measure)
     where = f"explain({measure!r})"
-    frame = frame_of_qrels(qrels, where)
-    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
+    runs = [run] if baseline is None else [run, baseline]
     if qid is not None:
-        frame, *runs = _of_query(str(qid), frame, runs, where)
-    labels = Qrels(frame, where, either=True)
+        qrels, *runs = _of_query(str(qid), qrels, runs, where)
+    labels = as_qrels(qrels, where)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     named = groups if isinstance(measure, type(EE_L)) else measure.groups
@@ -408,19 +407,25 @@ def explain(
     return explained(*systems[0], *(explained(*system) for system in systems[1:]))
 
 
-def _of_query(
-    qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
-) -> list[pd.DataFrame]:
-    """Return the rows of one query in qrels and runs; raise an `InputError` without labels."""
-    frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
-    parts = []
-    for frame in frames:
+def _of_query(qid: str, qrels: Any, runs: list[Any], where: str) -> list[pd.DataFrame]:
+    """Return the rows of one query in qrels and runs; raise an `InputError` without labels.
+
+    The other rows of frames are not checked.
+    """
+    if isinstance(qrels, str | PathLike):
+        qrels = as_qrels(qrels, where)
+    runs = [as_run(run, where) if isinstance(run, str | PathLike) else run for run in runs]
+    frames = []
+    for data, value in [(qrels, LABEL), *((run, SCORE) for run in runs)]:
+        is_coded = isinstance(data, Qrels | Run)
+        frame = data.with_text_ids() if is_coded else as_frame(data, value, where)
+        frame = from_ir_measures(frame, where)
         require_columns(frame, [QID], where)
-        parts.append(frame[frame[QID].astype(str) == qid])
+        frames.append(frame)
+    parts = [frame[frame[QID].astype(str) == qid] for frame in frames]
     if parts[0].empty:
-        qids = frames[0][QID].unique()
         missing = "the qrels" if len(parts[1]) else "qrels and run"
-        known = format_list(map(str, qids), 3)
+        known = format_list(map(str, frames[0][QID].unique()), 3)
         raise InputError(f"{where}: qid {qid!r} is missing from {missing}; the qrels have {known}")
     return parts
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import format_list
 from fairtk.frames import (
     DOCNO,
     LABEL,
@@ -46,6 +45,7 @@ from fairtk.remarks import (
     make_remark,
 )
 from fairtk.utilities import Utility
+from fairtk.wording import format_list
 
 
 @dataclass(frozen=True)
@@ -379,6 +379,6 @@ def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) 
     """Return all remarks on the values of one run, by measure."""
     remarks = remarks_on_measures(scores)
     for measure, of_measure in scores.items():
-        remarks += remarks_on_values(measure, of_measure, qrels.qids, "")
-        remarks += no_utility(measure, [of_measure], [facts], qrels.qids)
+        remarks += remarks_on_values(measure, of_measure, qrels.qids.text, "")
+        remarks += no_utility(measure, [of_measure], [facts], qrels.qids.text)
     return remarks + remarks_on_runs(list(scores), qrels, {"": facts})

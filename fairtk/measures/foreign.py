@@ -89,8 +89,9 @@ def integer_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> I
     fractions = labels != np.floor(labels)
     if fractions.any():
         raise InputError(
-            f"{where}: {measures[0]!r} requires integer labels, got "
-            f"{labels[fractions][0]:g}; fairtk's own measures accept fractions"
+            f"{where}: {measures[0]!r} requires integer labels, got {labels[fractions][0]:g}; "
+            "convert fractions to gains, e.g. (10 * qrels['label']).round().astype(int), or with a "
+            "threshold, e.g. (qrels['label'] >= 0.5).astype(int); fairtk's own measures accept them"
         )
     return labels.astype(np.int64)
 

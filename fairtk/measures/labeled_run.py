@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, InputError, format_list, missing_columns
+from fairtk.errors import ColumnError, InputError
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     EXPOSURE,
@@ -28,6 +28,9 @@ from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_
 from fairtk.frames.derived import Deriving
 from fairtk.frames.ids import decode_ids
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.io.qrels import as_qrels
+from fairtk.io.runs import as_run
+from fairtk.wording import format_list, missing_columns
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,8 @@ class LabeledRun(Deriving):
         self.exact: ExactExposure | None = None
         if EXPOSURE in run.frame.columns:
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
-        self.qrels, self.where, self.qids = qrels, where, qrels.qids
-        index = qrels.queries.find(run.queries)
+        self.qrels, self.where, self.qids = qrels, where, qrels.qids.text
+        index = qrels.qids.find(run.qids)
         self.unlabeled_qids = tuple(str(qid) for qid in run.qids[index < 0][:3])
         self.run = run if (index >= 0).all() else run.take(index[run.frame_query] >= 0)
         self.query_of_run: IntArray = index[index >= 0]
@@ -127,10 +130,9 @@ class LabeledRun(Deriving):
         self.present[self.query_of_run] = True
 
     @classmethod
-    def of(cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str) -> LabeledRun:
-        """Check and encode a run and its labels, in PyTerrier's or ir_measures' column names."""
-        labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
-        return cls(labels, Run(run, f"{where} (run)", either=True), where)
+    def of(cls, qrels: Any, run: Any, where: str) -> LabeledRun:
+        """Check and encode a run and its labels, in any form of `as_run` and `as_qrels`."""
+        return cls(as_qrels(qrels, where), as_run(run, f"{where} (run)"), where)
 
     def attention(
         self, where: str, model: BrowsingModel, cutoff: int | None, useful: BoolArray | None = None
@@ -170,16 +172,16 @@ class LabeledRun(Deriving):
     @cached_property
     def _documents(self) -> tuple[IntArray, IntArray]:
         """The index in `docnos` of each document of the run, and the unlabeled documents."""
-        index = self.run.indices_in(self.qrels.documents)
+        index = self.run.indices_in(self.qrels.docnos)
         unlabeled = np.flatnonzero(index < 0)
-        index[unlabeled] = self.qrels.documents.size + np.arange(len(unlabeled))
+        index[unlabeled] = self.qrels.docnos.size + np.arange(len(unlabeled))
         return index, unlabeled
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
         """The query, document and label of each pair, and the pair of each row."""
         qrels, (index, unlabeled) = self.qrels, self._documents
-        n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(unlabeled))
+        n_labeled, width = qrels.docnos.size, max(1, qrels.docnos.size + len(unlabeled))
         query, doc = self.query_of_run[self.run.query], self.run.doc
         of_row = qrels.label_rows(query, np.where(index < n_labeled, index, -1)[doc])
         new = of_row < 0
@@ -220,7 +222,7 @@ class LabeledRun(Deriving):
     @cached_property
     def docnos(self) -> ObjectArray:
         """The labeled or retrieved documents; shape (n_documents,)."""
-        return np.concatenate([self.qrels.docnos, self.run.docnos[self._documents[1]]])
+        return np.concatenate([self.qrels.docnos.text, self.run.docnos[self._documents[1]]])
 
     @cached_property
     def row_label(self) -> FloatArray:

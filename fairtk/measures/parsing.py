@@ -13,9 +13,10 @@ from typing import Any
 import ir_measures
 
 from fairtk import checks
-from fairtk.errors import InputError, NotFoundError, ParameterError, did_you_mean
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
+from fairtk.wording import did_you_mean
 
 
 def parse(text: Any, groups: Callable[[str | None], Any] | None = None) -> Any:

@@ -17,11 +17,13 @@ from typing import Any
 
 import ir_measures
 import numpy as np
+import pandas as pd
 from ir_measures import CalcResults, Metric, providers
 from ir_measures.providers import FallbackProvider
 
-from fairtk.errors import PluginError
-from fairtk.frames import FloatArray, Qrels, Run
+from fairtk.errors import ColumnError, InputError, PluginError
+from fairtk.frames import EXPOSURE, SAMPLE, SCORE, FloatArray, Qrels, Run
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import TO_IR_MEASURES
 from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
@@ -81,16 +83,17 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     """
 
     def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
+        if isinstance(qrels, Iterator):  # rows, which are read twice
+            qrels = list(qrels)
         # ir_measures passes a set, whose order differs between processes
         own, self._others = split_by_provider(measures)
         own.sort(key=attrgetter("text"))
         self._evaluator = Evaluator([*own, *self._others], qrels)
         self._own = own
         if self._others:
-            is_plain = _is_plain(qrels, are_labels=True)
-            self._labels = (
-                qrels if is_plain else labels_for_other_providers(self._others, self.qrels)
-            )
+            self._labels = _as_ir_measures(qrels)
+            if not _is_plain(qrels, are_labels=True) and self._checked_labels() is not None:
+                self._labels = labels_for_other_providers(self._others, self.qrels)
             self._by_others = other_providers().evaluator(self._others, self._labels)
         qids = set(self.qrels.qids) if own else self._by_others.qrel_qids
         super().__init__([*own, *self._others], qids)
@@ -115,7 +118,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked).items():
-            aggregates[measure] = checked_aggregate(measure, values, self.qrels.qids)
+            aggregates[measure] = checked_aggregate(measure, values, self.qrels.qids.text)
             metrics += self._metrics(measure, values)
         if self._others:
             theirs = self._by_others.calc(given)
@@ -144,26 +147,64 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         )
         return {measure: of_measure.values for measure, of_measure in scores.items()}
 
+    def _checked_labels(self) -> Qrels | None:
+        """Return the checked labels; `None` as for `_checked_run`."""
+        try:
+            return self.qrels
+        except InputError as error:
+            if self._own or isinstance(error, ColumnError):
+                raise
+            return None
+
+    def _checked_run(self, run: Any) -> Run | None:
+        """Return the checked run; `None` if it breaks a rule that only fairtk's measures have.
+
+        Other evaluators decide which ids, numbers and rows they accept, but several samples of a
+        query are an error for each of them.
+        """
+        try:
+            return self._evaluator.checked(run)
+        except InputError as error:
+            if self._own or isinstance(error, ColumnError) or _has_samples(run):
+                raise
+            return None
+
     def _read(self, run: Any) -> tuple[Run | None, Any]:
         """Return the checked run, and the run in the form for other evaluators.
 
-        The first is `None` if only other evaluators need it and its dicts are valid.
+        The first is `None` if only other evaluators need it, and its dicts are valid or they accept
+        it unchanged (`_checked_run`).
         """
         if isinstance(run, Iterator):  # rows, which are read twice
             run = list(run)
         mapping = None if self._own else _plain_mapping(run)
         if mapping is None:
-            checked = self._evaluator.checked(run)
+            checked = self._checked_run(run)
+            if checked is None:
+                return None, _as_ir_measures(run)
             if not self._own:  # otherwise there is a remark
                 where = self._evaluator.where
-                warn_of_unmatched(self.qrels, checked.queries, checked.documents_of, where)
+                warn_of_unmatched(self.qrels, checked.qids, checked.documents_of, where)
             return checked, run_for_other_providers(self._others, checked) if self._others else None
+        if self._checked_labels() is None:
+            return None, mapping
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]
             queries = Ids(np.array(qids, dtype=object))
             where = self._evaluator.where
             warn_of_unmatched(self.qrels, queries, lambda i: mapping[qids[i]], where)
         return None, mapping
+
+
+def _has_samples(run: Any) -> bool:
+    """Return whether a run has a column of samples, or exact exposure instead of rankings."""
+    return not {SAMPLE, EXPOSURE}.isdisjoint(as_frame(run, SCORE, "run").columns)
+
+
+def _as_ir_measures(data: Any) -> Any:
+    """Return a table with ir_measures' column names; other forms unchanged."""
+    frame = frame_of(data)
+    return frame.rename(columns=TO_IR_MEASURES) if isinstance(frame, pd.DataFrame) else frame
 
 
 def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:

@@ -16,7 +16,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from fairtk import __version__
-from fairtk.errors import PluginError, PluginWarning, did_you_mean, install_hint
+from fairtk.errors import PluginError, PluginWarning
+from fairtk.wording import did_you_mean, install_hint
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"

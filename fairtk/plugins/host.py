@@ -12,11 +12,12 @@ from typing import Any
 
 import pluggy
 
-from fairtk.errors import PluginError, did_you_mean
+from fairtk.errors import PluginError
 from fairtk.plugins import hookspecs, registry
 from fairtk.plugins.entry_points import BUILTIN, HOOK_GROUP, Plugin, installed_plugins, reason
 from fairtk.plugins.registry import Registry
 from fairtk.plugins.streams import to_stderr
+from fairtk.wording import did_you_mean
 
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("fairtk_"))
 ALL: dict[str, Registry[Any]] = {

@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk import checks
-from fairtk.errors import (
-    DuplicateError,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    PluginError,
-    did_you_mean,
-)
+from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterError, PluginError
+from fairtk.wording import did_you_mean
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel

@@ -11,7 +11,6 @@ import pandas as pd
 
 from fairtk.display import Table
 from fairtk.display.tables import WIDTH, fitted_lines, html_text, number_text
-from fairtk.errors import printable
 from fairtk.frames import QID
 from fairtk.report.tables import (
     LEVEL,
@@ -21,6 +20,7 @@ from fairtk.report.tables import (
     caption_texts,
     marks_of,
 )
+from fairtk.wording import printable
 
 if TYPE_CHECKING:
     from fairtk.experiment.compare_runs import Comparison

@@ -11,12 +11,12 @@ import pandas as pd
 
 from fairtk.display import Table
 from fairtk.display.tables import interval_text, number_text, shorten
-from fairtk.errors import printable
 from fairtk.frames import QID, FloatArray
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import STUDY_NOTE, STUDY_WARNING, shown_texts
 from fairtk.statistics.intervals import mean_intervals, no_interval
 from fairtk.statistics.tests import PSEUDOMEDIAN
+from fairtk.wording import printable
 
 if TYPE_CHECKING:
     from fairtk.experiment.comparison import SystemComparison

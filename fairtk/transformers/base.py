@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
-from fairtk.errors import ColumnError, format_list, missing_columns
+from fairtk.errors import ColumnError
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -21,13 +21,14 @@ from fairtk.frames import (
     digest,
     identity_name,
 )
-from fairtk.frames.accepted import frame_of, labels_or_scores
+from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
 from fairtk.remarks import RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
 from fairtk.stage_context import leave_notes as leave_notes
 from fairtk.stage_context import remark as remark
+from fairtk.wording import format_list, missing_columns
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
@@ -83,8 +84,8 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
 
     def __call__(self, inp: Any) -> Any:
         """Apply the transformer to a frame, a table of another library, or dicts."""
-        run = isinstance(inp, Mapping)
-        frame = labels_or_scores(inp, SCORE, type(self).__name__) if run else frame_of(inp)
+        is_run = isinstance(inp, Mapping)
+        frame = as_frame(inp, SCORE, type(self).__name__) if is_run else frame_of(inp)
         return super().__call__(frame)
 
     def settings(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import FairtkError, InputError, ParameterError, format_list
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
 from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
@@ -31,6 +31,7 @@ from fairtk.plugins.streams import on_terminal
 from fairtk.remarks import NO_CANDIDATES, UNKNOWN_QUERIES
 from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
+from fairtk.wording import format_list
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
 

@@ -11,14 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import (
-    ColumnError,
-    InputError,
-    ParameterError,
-    format_list,
-    missing_columns,
-    such,
-)
+from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
@@ -64,6 +57,7 @@ from fairtk.remarks import (
 )
 from fairtk.stage_context import changed, of_call, remark
 from fairtk.transformers.base import FairTransformer
+from fairtk.wording import format_list, missing_columns, such
 
 CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 """Models of generators that are identified by their content; others have keys in ledgers."""

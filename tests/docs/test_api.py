@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 API = ROOT / "docs" / "api.txt"
 PENDING = Path(__file__).with_name("pending_api.txt")
-MODULES = ("checks", "demo/__init__", "errors", "prompts", "utilities")
+MODULES = ("checks", "demo/__init__", "errors", "prompts", "utilities", "wording")
 """Public modules without a stub."""
 PACKAGES = (
     (ROOT, "fairtk", MODULES),

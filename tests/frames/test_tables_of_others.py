@@ -8,7 +8,7 @@ import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError
 from fairtk.frames import Qrels, Run
-from fairtk.frames.accepted import accepts_dataframes, frame_of
+from fairtk.frames.accepted import frame_of
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
 RUN = pd.DataFrame(
@@ -102,25 +102,3 @@ def test_what_has_no_table_is_said(table):
         fairtk.evaluate({("q", "d", 1)}, RUN, "P@1")
     with pytest.raises(ColumnError, match="got a"):
         Run(polars.Series(["1"]), "here")
-
-
-def test_tables_are_taken_from_lists_and_mappings():
-    @accepts_dataframes
-    def kinds(one, several, by):
-        return [type(value) for value in (one, *several, *by.values())]
-
-    table = pa.table(RUN)
-    assert kinds(table, [table, 1], by={"a": table, "b": "x"}) == [
-        *(pd.DataFrame, pd.DataFrame, int, pd.DataFrame, str)
-    ]
-
-
-def test_rows_are_not_looked_at_one_by_one():
-    rows = [("1", "a", 1.0)] * 3
-
-    @accepts_dataframes
-    def given(value):
-        return value
-
-    assert given(rows) is rows
-    assert given(["a", "b"]) == ["a", "b"]

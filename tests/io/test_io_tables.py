@@ -41,7 +41,9 @@ class TestQrels:
         assert qrels["label"].dtype == np.int64
 
     def test_three_columns(self, file):
-        assert read_qrels(file("q1 d1 1\n"))["docno"].tolist() == ["d1"]
+        assert read_qrels(file("q1 d1 1\n"), format="trec")["docno"].tolist() == ["d1"]
+        with pytest.raises(FormatError, match="table.tsv:1: .*format='trec'"):
+            read_qrels(file("q1 d1 1\n"))
 
     def test_fractional_labels(self, file):
         assert read_qrels(file("q 0 a 0.25\nq 0 b 1\n"))["label"].tolist() == [0.25, 1.0]
@@ -79,8 +81,8 @@ class TestQrels:
         ("text", "line", "message"),
         [
             ("q 0 a 1\nq 0 b\n", 2, "got 3: 'q 0 b'"),
-            ("q 0 a 1\n\nq 1 a 1\n", 3, "qid 'q', docno 'a'; 1 such row), first in line 1"),
-            ("q 0 a 1 extra\n", 1, "expected 4 columns (qid iteration docno label) or 3"),
+            ("q 0 a 1\n\nq 1 a 0\n", 3, "qid 'q', docno 'a'; 1 such row), first in line 1"),
+            ("q 0 a 1 extra\n", 1, "expected 4 columns (qid iteration docno label), got 5"),
             ("qid\tdocno\tlabel\nq\ta\n", 2, "expected 3 columns (qid docno label), got 2"),
             ('qid\tdocno\tlabel\nq\t"a"b\t1\n', 2, "quote the whole field"),
             ('qid\tdocno\tlabel\nq\ta\t"1\n', 2, "quote the whole field"),

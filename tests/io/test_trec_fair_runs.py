@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairtk.datasets import trec_fair
 from fairtk.errors import ColumnError, DataWarning, FormatError, InputError
 from fairtk.io import read_run, write_task_run
 
@@ -30,7 +31,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("header", [True, False])
 def test_task_1(write, name, header):
     text = TASK1 if header else TASK1.partition("\n")[2]
-    run = read_run(write(text, name))
+    run = read_run(write(text, name), format=None if header else "trec-fair")
     # the ranking of a topic is the order of its lines, which need not be together
     assert run.to_dict("list") == {
         "qid": ["4", "4", "9", "4"],
@@ -44,7 +45,7 @@ def test_task_1(write, name, header):
 @pytest.mark.parametrize("header", [True, False])
 def test_task_2(write, name, header):
     text = TASK2 if header else TASK2.partition("\n")[2]
-    run = read_run(write(text, name))
+    run = read_run(write(text, name), format=None if header else "trec-fair")
     assert run.to_dict("list") == {
         "qid": ["4", "4", "4", "9", "4"],
         "docno": ["30", "7", "7", "12", "30"],
@@ -55,9 +56,9 @@ def test_task_2(write, name, header):
 
 
 def test_sequences_counted_from_0_stay_as_they_are(write):
-    run = read_run(write("4\t0\t30\n4\t1\t30\n"))
+    run = trec_fair.read_run(write("4\t0\t30\n4\t1\t30\n"))
     assert run["sample"].tolist() == [0, 1]
-    only_later = read_run(write("4\t7\t30\n4\t9\t30\n"))
+    only_later = trec_fair.read_run(write("4\t7\t30\n4\t9\t30\n"))
     assert only_later["sample"].tolist() == [6, 8]
 
 
@@ -69,8 +70,11 @@ def test_other_spellings(write):
 
 
 def test_what_a_file_is(write):
-    assert "sample" not in read_run(write("4\t30\n"))
-    assert "sample" in read_run(write("4\t1\t30\n"))
+    assert "sample" not in trec_fair.read_run(write("4\t30\n"))
+    assert "sample" in trec_fair.read_run(write("4\t1\t30\n"))
+    for text in ("4\t30\n", "4\t1\t30\n"):
+        with pytest.raises(FormatError, match="run.tsv:1: .*format='trec-fair'"):
+            read_run(write(text))
     assert read_run(write("4 Q0 30 1 0.5 x\n"))["score"].tolist() == [0.5]
     assert read_run(write('{"id": 4, "page_id": 30}\n'))["docno"].tolist() == ["30"]
     assert read_run(write("id\tpage_id\nq4\td30\n"))["docno"].tolist() == ["d30"]
@@ -100,7 +104,7 @@ def test_what_a_file_is(write):
 def test_errors_name_the_line(write, text, message):
     path = write(text)
     with pytest.raises(FormatError, match=message) as error:
-        read_run(path)
+        trec_fair.read_run(path)
     assert str(error.value).startswith(f"{path}:") and "\n" not in str(error.value)
 
 
@@ -156,12 +160,12 @@ MARCO = "4\t30\t1\n4\t7\t2\n9\t12\t1\n"
 
 def test_runs_of_ms_marco_are_not_taken_for_task_2(write):
     path = write(MARCO)
-    with pytest.raises(FormatError, match="run.tsv"):
+    with pytest.raises(FormatError, match="run.tsv:1: .*format='msmarco'"):
         read_run(path)
-    # what the file says is believed
+    assert read_run(path, format="msmarco")["docno"].tolist() == ["30", "7", "12"]
+    # a header or the user names the format
     assert len(read_run(write("id\tseq_no\tpage_id\n" + MARCO, "named.tsv"))) == 3
-    assert len(read_run(write(MARCO + "9\t12\t2\n", "several.tsv"))) == 4  # one seq_no, two pages
-    assert len(read_run(write("4\t1\t1\n9\t1\t1\n", "one.tsv"))) == 2  # one page a topic
+    assert len(trec_fair.read_run(path)) == 3
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "pq"])

@@ -36,12 +36,13 @@ from fairtk.datasets.registration import (
     ReadOnce,
     make_dataset,
 )
-from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, format_list
+from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError
 from fairtk.frames import DOCNO, LABEL, QID, require_columns
 from fairtk.frames.schema import INTEGER
 from fairtk.io.atomic import atomic_text
 from fairtk.io.rows import read_table
 from fairtk.io.tables import write_table
+from fairtk.wording import format_list
 
 
 class LampDocs(FileDocs):

@@ -27,8 +27,9 @@ from fairtk.datasets.lamp.records import (
     text_of,
 )
 from fairtk.datasets.registration import ReadOnce
-from fairtk.errors import FormatError, format_list
+from fairtk.errors import FormatError
 from fairtk.io.lines import describe_json, read_json
+from fairtk.wording import format_list
 
 
 class OutputsFile:

@@ -9,3 +9,4 @@ from .alignment import targets_2021 as targets_2021
 from .alignment import work_needed as work_needed
 from .dataset import from_folder as from_folder
 from .dataset import ids as ids
+from .runs import read_run as read_run

@@ -40,7 +40,7 @@ from fairtk.datasets.trec_fair.metadata import (
     load_pages,
 )
 from fairtk.datasets.trec_fair.topics import qrels_of
-from fairtk.errors import FormatError, InputError, ParameterError, format_list, warn
+from fairtk.errors import FormatError, InputError, ParameterError, warn
 from fairtk.exposure import TREC
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, Qrels
 from fairtk.frames.ids import as_strings
@@ -49,6 +49,7 @@ from fairtk.groups.distances import OFFICIAL_TARGETS, LevelSpace, js_parts
 from fairtk.groups.groups import rows_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
+from fairtk.wording import format_list
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:

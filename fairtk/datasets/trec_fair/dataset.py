@@ -35,9 +35,10 @@ from fairtk.datasets.registration import (
     make_dataset,
 )
 from fairtk.datasets.trec_fair.topics import Topic, read_keywords, read_topics
-from fairtk.errors import FormatError, InputError, NotFoundError, format_list, warn
+from fairtk.errors import FormatError, InputError, NotFoundError, warn
 from fairtk.io import atomic_write, resolve_dataset
 from fairtk.io.lines import JSON_ENTRY, decode_line, objects_of, open_bytes, parse_json, source
+from fairtk.wording import format_list
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 

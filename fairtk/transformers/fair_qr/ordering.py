@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, format_list
+from fairtk.errors import InputError
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.exposure.expected import normalized_gain
 from fairtk.frames import (
@@ -38,6 +38,7 @@ from fairtk.groups.distances import (
     js_parts,
     x_log_x,
 )
+from fairtk.wording import format_list
 
 _SAME = 1e-12  # values nearer than this are ties
 _ROUNDING = 1e-9  # tolerance of a bound
@@ -161,7 +162,7 @@ class Meter:
             ranked,
             labels.labels_of(ranked) > 0,
             pd.Index(qids, dtype=object).get_indexer(ranked.qids),
-            counts[labels.queries.find(Ids(qids))],
+            counts[labels.qids.find(Ids(qids))],
             self.browsing,
             attention(ranked, self.browsing, self.depth),
             self.depth,

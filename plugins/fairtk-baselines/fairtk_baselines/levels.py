@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fairtk.errors import DataWarning, InputError, ParameterError, did_you_mean, format_list
+from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.groups import Groups, Level
 from fairtk.measures import RemarkKind
+from fairtk.wording import did_you_mean, format_list
 
 NO_TARGET = "fairtk-baselines:no target"
 NO_TARGET_KIND = RemarkKind(DataWarning, "{stage}: {queries} have no target and keep their order")

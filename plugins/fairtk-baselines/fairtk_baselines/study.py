@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.errors import ParameterError, did_you_mean
+from fairtk.errors import ParameterError
 from fairtk.frames import TEXT
 from fairtk.transformers import FairTransformer
+from fairtk.wording import did_you_mean
 from fairtk_baselines import encoders
 from fairtk_baselines.deltr import DELTR
 from fairtk_baselines.dlf import DLF

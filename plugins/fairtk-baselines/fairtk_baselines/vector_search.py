@@ -22,7 +22,7 @@ import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
 from fairtk import checks
-from fairtk.errors import DataWarning, FormatError, ParameterError, format_list
+from fairtk.errors import DataWarning, FormatError, ParameterError
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -36,6 +36,7 @@ from fairtk.frames import (
 )
 from fairtk.measures import RemarkKind
 from fairtk.transformers import FairTransformer, remark
+from fairtk.wording import format_list
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.vector_index import Collection, Documents, Record
 from fairtk_baselines.vectors import strictly_falling

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import ParameterError, format_list
+from fairtk.errors import ParameterError
 from fairtk.exposure import RBP, attention, sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import Param
+from fairtk.wording import format_list
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored, ratio
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.errors import ParameterError, format_list
+from fairtk.errors import ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure, Scores, few_known_groups
+from fairtk.wording import format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, format_list
+from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray
 from fairtk.groups import log_base
 from fairtk.measures import Param
+from fairtk.wording import format_list
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import (
     NO_TARGET,

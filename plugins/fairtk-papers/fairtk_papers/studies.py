@@ -38,12 +38,11 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    did_you_mean,
-    format_list,
 )
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, digest
 from fairtk.io import atomic_write, read_run, resolve_dataset
 from fairtk.transformers import FairTransformer
+from fairtk.wording import did_you_mean, format_list
 
 T = TypeVar("T")
 Kinds = Mapping[str, Any]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, format_list
+from fairtk.errors import DataWarning, InputError
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -27,6 +27,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import Groups
+from fairtk.wording import format_list
 from fairtk_baselines.deltr.model import LinearModel, as_features, divide, neutral_shares
 from fairtk_baselines.vectors import FEATURES, feature_matrix
 
@@ -213,7 +214,7 @@ class TrainingSet:
         _tell(coded, relevant, size)
         usable = (relevant > 0) & (size > 1)
         # by qid, so that sums do not depend on the order of rows or topics
-        by_name = np.argsort(coded.qids.astype(str), kind="stable")
+        by_name = np.argsort(coded.qids.text.astype(str), kind="stable")
         chosen = by_name[usable[by_name]]
         place = np.full(len(size), len(size))
         place[chosen] = np.arange(len(chosen))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, format_list
+from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.frames import (
     DOCNO,
@@ -32,6 +32,7 @@ from fairtk.frames import (
 )
 from fairtk.groups import Groups, Target
 from fairtk.plugins import as_position_model
+from fairtk.wording import format_list
 from fairtk_baselines.model_folder import Arrays, ModelFolder
 from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
 
@@ -278,7 +279,7 @@ class Examples:
 
     def _by_qid(self, chosen: BoolArray) -> IntArray:
         # batches must not depend on the order of rows in the frame
-        order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
+        order = np.argsort(self.pairs.rankings.qids.text.astype(str), kind="stable")
         return order[chosen[order]].astype(np.int64)
 
     def batch(self, queries: IntArray) -> Batch:
@@ -327,7 +328,7 @@ def examples_of(
             table = aim.memberships(rankings)
         except InputError as error:  # names the setting of `Groups.memberships`
             raise InputError(f"{where}: {error}") from None
-        target_shares = aim.shares(rankings.qids)
+        target_shares = aim.shares(rankings.qids.text)
         attended = rankings.query[table.any(axis=1)]
         grouped = np.bincount(attended, minlength=len(rankings.qids)) > 0
         has = (target_shares > 0).any(axis=1)

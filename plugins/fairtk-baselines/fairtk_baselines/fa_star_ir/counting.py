@@ -157,7 +157,7 @@ class _Scene:
 
     @classmethod
     def of(cls, run: Run, protection: Protection, k: int) -> _Scene:
-        shares = protection.shares(run.qids)
+        shares = protection.shares(run.qids.text)
         defined, top = np.ones(len(run.qids), dtype=bool), np.full(len(run.qids), -1)
         if shares is not None and isinstance(protection.p, Target):
             defined = np.diff(shares.indptr) > 0

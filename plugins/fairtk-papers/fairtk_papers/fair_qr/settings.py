@@ -14,18 +14,13 @@ import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks
-from fairtk.errors import (
-    DataWarning,
-    InputError,
-    NotFoundError,
-    ParameterError,
-    format_list,
-)
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns
 from fairtk.frames.texts import qids_of
 from fairtk.groups import Groups, Target
 from fairtk.io.tables import stem
 from fairtk.transformers import FairTransformer
+from fairtk.wording import format_list
 from fairtk_papers.studies import (
     NAMES,
     PATH,

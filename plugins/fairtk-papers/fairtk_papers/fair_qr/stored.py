@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from fairtk import Remark
-from fairtk.errors import format_list
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.identity import Tree
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.store import Store
 from fairtk.frames import DOCNO, QID, RANK, SCORE
+from fairtk.wording import format_list
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]

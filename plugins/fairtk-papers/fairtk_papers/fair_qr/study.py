@@ -17,14 +17,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk import Remark
-from fairtk.errors import (
-    DataWarning,
-    IneffectiveWarning,
-    InputError,
-    ParameterError,
-    StageError,
-    format_list,
-)
+from fairtk.errors import DataWarning, IneffectiveWarning, InputError, ParameterError, StageError
 from fairtk.experiment import Experiment, describe_stage, folds, plan
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.store import Store
@@ -33,6 +26,7 @@ from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
+from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
     BM25_SETTINGS,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, format_list
+from fairtk.errors import DataWarning
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, QID, RANK
 from fairtk.frames.texts import words
@@ -19,6 +19,7 @@ from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.statistics import correct_p_values, mean_intervals, paired_test
+from fairtk.wording import format_list
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.studies import TIMES, collect_warnings
 

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, format_list
+from fairtk.errors import InputError, ParameterError
 from fairtk.experiment import Experiment
 from fairtk.frames import (
     DOCNO,
@@ -37,6 +37,7 @@ from fairtk.frames import (
 )
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
+from fairtk.wording import format_list
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
 from fairtk_papers.studies import allow_name_reuse
 

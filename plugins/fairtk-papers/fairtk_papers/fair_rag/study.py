@@ -24,7 +24,6 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     StageError,
-    format_list,
 )
 from fairtk.experiment import Experiment, Results, plan
 from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
@@ -37,6 +36,7 @@ from fairtk.transformers import (
     OracleSampler,
     SingleDocumentSampler,
 )
+from fairtk.wording import format_list
 from fairtk_papers.fair_rag.labels import (
     TaskLabels,
     explain_no_labels,

@@ -34,15 +34,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import MarkedText, Table, latex_text, rounded_text
-from fairtk.errors import (
-    DuplicateError,
-    InputError,
-    NotFoundError,
-    UndefinedWarning,
-    format_list,
-)
+from fairtk.errors import DuplicateError, InputError, NotFoundError, UndefinedWarning
 from fairtk.frames import LABEL, QID, FloatArray, IntArray, require_columns
 from fairtk.statistics import correct_p_values, curve_values, mean_intervals, paired_test
+from fairtk.wording import format_list
 from fairtk_papers.studies import file_name
 
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
