@@ -16,7 +16,6 @@ PLACES = {
     "fairtk/cli/group.py::plain_warnings": "all libraries: the command line prints each once",
     "fairtk/experiment/doctor.py::read_with_findings": "fairtk: findings on reading a file",
     "fairtk/experiment/executors.py::answer": "all libraries: the user sees those of workers",
-    "fairtk/experiment/tuning.py::Tuner._cached_values": "fairtk: the final runs repeat them",
     "fairtk/stage_context.py::module": "fairtk: the stage context, the only ContextVar",
     "plugins/fairtk-baselines/fairtk_baselines/vector_search.py::_candidates": (
         "torch: an array that is not writable"
@@ -27,6 +26,7 @@ PLACES = {
     ),
     f"{PAPERS}/fair_qr/study.py::QrStudy._run_cells": "fairtk: each is issued once per study",
     f"{PAPERS}/fair_qr/study.py::QrStudy.refiner": "fairtk: a setting that the study shows",
+    f"{PAPERS}/fair_qr/tuner.py::Tuner._cached_values": "fairtk: the final runs repeat them",
     f"{PAPERS}/fair_rag/study.py::credit_values": "fairtk: the table has undefined rankings",
     f"{PAPERS}/studies.py::allow_name_reuse": "fairtk: names repeat within a folder",
     f"{PAPERS}/studies.py::collect_warnings": "fairtk: the pages of studies list them",
