@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -76,6 +77,10 @@ class Fitted(FairTransformer):
         other.without = fold
         return other
 
+    def transform_inputs(self) -> Any:
+        """Return the columns that the system reads, for PyTerrier's inspection."""
+        return pt.inspect.transformer_inputs(self.system)
+
     def settings(self) -> dict[str, Any]:
         """Return the system, a digest of the training data, and the fold that is left out."""
         return {"system": self.system, "data": self._copies.digest, "without": self.without}
@@ -92,10 +97,12 @@ class Fitted(FairTransformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the copy for each topic's fold."""
+        self.check_inputs(inp, [QID])
         folds = [self._copies.folds.get(qid) for qid in as_strings(inp[QID])]
         parts = []
         for fold in dict.fromkeys(folds) or [None]:
-            part = inp[[f == fold for f in folds]].reset_index(drop=True)
+            is_part = np.array([f == fold for f in folds], dtype=bool)
+            part = inp[is_part].reset_index(drop=True)
             left_out = {f for f in (fold, self.without) if f is not None}
             parts.append(self._copies.get(left_out, part).transform(part))
         return pd.concat(parts, ignore_index=True)
