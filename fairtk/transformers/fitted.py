@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError, format_list
 from fairtk.frames import QID, digest, require_columns
 from fairtk.frames.ids import as_strings
@@ -39,7 +40,7 @@ class Fitted(FairTransformer):
         without: a fold that no copy is trained on, see `fairtk.cross_fit`; `None` for no fold.
 
     Raises:
-        ParameterError: the system has no method ``fit``.
+        ParameterError: the system has no method ``fit``, or `without` is not a fold.
         InputError: `folds` has no fold for a topic; or a topic is ranked that the system is trained
             on.
     """
@@ -60,6 +61,10 @@ class Fitted(FairTransformer):
         without: int | None = None,
     ) -> None:
         super().__init__()
+        if without is not None:
+            checks.integer("without", without, "Fitted", least=None)
+            if without not in (folds or {}).values():
+                raise ParameterError(f"Fitted: `without` must be one of the folds, got {without}")
         if not callable(getattr(system, "fit", None)):
             raise ParameterError(f"Fitted: `system` must have a method fit, got {system!r:.80}")
         require_columns(topics, [QID], "Fitted: topics")
@@ -120,9 +125,12 @@ class _Copies:
     ) -> None:
         self.system = system
         # what is trained must not depend on the order of the topics
-        topics = topics.assign(**{QID: as_strings(topics[QID])})
+        topics, qrels = (
+            frame.reset_index(drop=True).assign(**{QID: as_strings(frame[QID])})
+            for frame in (topics, qrels)
+        )
         self.topics = topics.sort_values(QID, kind="stable", ignore_index=True)
-        self.qrels = qrels.assign(**{QID: as_strings(qrels[QID])})
+        self.qrels = qrels
         self.folds = {str(qid): fold for qid, fold in (folds or {}).items()}
         missing = [qid for qid in self.topics[QID].unique() if qid not in self.folds]
         if folds is not None and missing:

@@ -87,6 +87,11 @@ def test_bad_input():
         fairtk.Fitted(Counts(), TOPICS, QRELS, {"a": 0, "b": 1})
     with pytest.raises(ParameterError, match="`system`.*fit"):
         fairtk.Fitted(fairtk.BM25Scorer(), TOPICS, QRELS)
+    for folds in (FOLDS, None):
+        with pytest.raises(ParameterError, match="`without`.*got 7"):
+            fairtk.Fitted(Counts(), TOPICS, QRELS, folds, 7)
+    with pytest.raises(ParameterError, match="`without`.*got 7"):
+        fairtk.Fitted(Counts(), TOPICS, QRELS, FOLDS).leave_out(7)
     with pytest.raises(InputError, match="qid"):
         fairtk.Fitted(Counts(), TOPICS.drop(columns="qid"), QRELS)
 
