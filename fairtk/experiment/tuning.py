@@ -34,8 +34,7 @@ from fairtk.transformers import Fitted
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
-DEFAULT = "default"
-"""The name of the system with the default settings."""
+DEFAULT = "default"  # the name of the system with the default settings
 
 
 def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
@@ -119,14 +118,12 @@ def cross_fit(
         InputError: `folds` has no fold for a topic; or the measure is undefined, or all systems
             failed, for all topics outside a fold.
     """
-    where = "cross_fit"
     info = results.info(measure)
     of_measure = results.per_query[results.per_query["measure"] == info.label]
     # sorted by qid, because sums must not depend on the order of the topics
     values = of_measure.pivot(index=QID, columns="system", values="value")
-    fold_of = as_folds(list(values.index), folds, seed, where)
-    if isinstance(folds, Mapping):  # also topics without labels
-        fold_of = as_folds([str(qid) for qid in folds], folds, seed, where)
+    given = map(str, folds) if isinstance(folds, Mapping) else ()  # also topics without labels
+    fold_of = as_folds(list(dict.fromkeys([*given, *values.index])), folds, seed, "cross_fit")
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
     choices, parts = [], []
     for fold in sorted(set(fold_of.values())):
@@ -138,13 +135,12 @@ def cross_fit(
             if others[name].notna().any() and not failed.get(name, set()).issuperset(others.index)
         ]
         others = others[usable].dropna()
-        if others.empty:
+        means = _means(results, info, others).dropna()
+        if means.empty:
             raise InputError(
-                f"{where}: for fold {fold}, {info} has no value of {format_list(names, 3)} on the "
-                "topics of the other folds: they failed, or there is no topic where all values are "
-                "defined"
+                f"cross_fit: no system to choose for fold {fold} from {format_list(names, 3)}: on "
+                f"the topics of the other folds, they failed or have no common values of {info}"
             )
-        means = _means(results, info, others)
         best = means.idxmin() if info.better == "lower" else means.idxmax()
         choices.append((fold, best, means[best], len(others)))
         rows = results.rankings(best)
@@ -285,16 +281,15 @@ def tune(
         checks.boolean("trained", trained, "tune")
     fold_of = as_folds(list(dict.fromkeys(as_strings(topics[QID]))), folds, seed, "tune")
     settings = {_name(one): one for one in combinations(grid, "tune")}
-    has_default = _accepts(build, settings.values())
     built = _built(build, settings)
-    systems: dict[str, Any] = {DEFAULT: build()} if has_default else {}
-    if has_default and _is_trained(systems[DEFAULT], trained):
-        systems[DEFAULT] = Fitted(systems[DEFAULT], topics, qrels, fold_of)
+    systems: dict[str, Any] = {}
     by_fold: dict[int, dict[str, Settings]] = {fold: {} for fold in sorted(set(fold_of.values()))}
     for name, system in built.items():
-        is_trained = _is_trained(system, trained)
-        fitted = Fitted(system, topics, qrels, fold_of) if is_trained else None
-        if fitted is not None and len(by_fold) < 3:
+        fitted = Fitted(system, topics, qrels, fold_of) if _is_trained(system, trained) else None
+        if name == DEFAULT:
+            systems[name] = fitted or system
+            continue
+        if fitted and len(by_fold) < 3:
             raise ParameterError(
                 "tune: a trained system requires at least three folds, to choose for, to measure "
                 "settings on and to train on"
@@ -308,11 +303,11 @@ def tune(
     choice = dict(zip(tuned.choices["fold"], tuned.choices["system"], strict=True))
     values = results.per_query.pivot(index=QID, columns="system", values="value")
     values["tuned"] = [values.at[qid, choice[fold_of[qid]]] for qid in values.index]
-    names = [DEFAULT, "tuned"] if has_default else ["tuned"]
+    names = [DEFAULT, "tuned"] if DEFAULT in systems else ["tuned"]
     means = _means(results, measure, values[names])
     return Tuning(
         tuned.rows,
-        results.rankings(DEFAULT) if has_default else None,
+        results.rankings(DEFAULT) if DEFAULT in systems else None,
         pd.DataFrame(
             {"fold": fold, **by_fold[fold][name], "value": value, "topics": n}
             for fold, name, value, n in tuned.choices.itertuples(index=False)
@@ -338,27 +333,26 @@ def _accepts(build: Callable[..., Any], settings: Iterable[Settings]) -> bool:
 
 
 def _built(build: Callable[..., Any], settings: Mapping[str, Settings]) -> dict[str, Any]:
-    """Return the system for each setting, by name; warn of the settings for which it fails."""
+    """Return the system for each setting and for none; warn of settings for which `build` fails."""
+    has_default = _accepts(build, settings.values())
     systems, errors = {}, {}
-    for name, one in settings.items():
+    for name, one in {**({DEFAULT: {}} if has_default else {}), **settings}.items():
         try:
-            system = build(**one)
+            systems[name] = build(**one)
         except Exception as error:
             errors[name] = error
             continue
-        if hasattr(system, "transform"):
-            systems[name] = system
-        else:
-            errors[name] = ParameterError(f"`build` must return a transformer, got {system!r:.80}")
+        if not hasattr(systems[name], "transform"):
+            text = f"`build` must return a transformer, got {systems.pop(name)!r:.80}"
+            errors[name] = ParameterError(text)
     lines = [f"with {name}: {error_line(error)}" for name, error in errors.items()]
-    if not systems:
+    if not systems.keys() & settings.keys():
         first = next(iter(errors.values()))
         kind = InputError if isinstance(first, InputError) else FairtkError
         raise kind(f"tune: {'; '.join(lines[:3])}") from first
     if errors:
         warnings.warn(
-            f"tune: {len(errors)} of {len(settings)} settings failed and are not tried "
-            f"({format_list(lines, 3)})",
+            f"tune: `build` failed {format_list(lines, 3)}; the other settings are kept",
             DataWarning,
             stacklevel=4,
         )

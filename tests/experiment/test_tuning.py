@@ -197,6 +197,12 @@ def test_a_setting_that_fails_is_named_and_the_others_are_kept(build):
     assert found.run.equals(expected.run)
 
 
+def test_a_default_that_fails_is_named_and_left_out():
+    with pytest.warns(DataWarning, match="default.*ZeroDivisionError"):
+        found = fairtk.tune(lambda a=0: Place(1 // a, 0), {"a": [1]}, TOPICS, QRELS, "RR", HALVES)
+    assert found.default is None and found.table["system"].tolist() == ["tuned"]
+
+
 def test_a_setting_that_always_fails_is_not_chosen_if_the_others_are_as_bad():
     """Failed queries have the worst value of RR, 0, and so has a run without good documents."""
     qrels = pd.concat([QRELS.assign(docno="unknown"), QRELS.assign(label=0)])
