@@ -255,8 +255,8 @@ class Learned(Retriever, pt.Estimator):
         self.number = len(qrels.merge(topics, on="qid"))
 
     def transform(self, inp):
-        found = super().transform(inp)
-        return found.assign(score=found["score"] + self.number)
+        rows = super().transform(inp)
+        return rows.assign(score=rows["score"] + self.number)
 
 
 def fitted(topics, qrels):

@@ -1,4 +1,4 @@
-"""`cross_fit` selects stored rows: choices by hand and by a plain loop, ties, folds, failures."""
+"""`cross_fit` selects stored rows: choices in numbers and by a loop, ties, folds, failures."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_choices_do_not_depend_on_the_order_of_topics(table, random):
     labels = results.qrels.set_index("qid").loc[qids].reset_index()
     runs = {name: results.rankings(name) for name in results.systems}
     shuffled = fairtk.Experiment(runs, None, labels, ["RR"])
-    found = [fairtk.cross_fit(r, "RR", 2).choices for r in (results, shuffled)]
-    pd.testing.assert_frame_equal(*found, check_exact=True)
+    choices = [fairtk.cross_fit(r, "RR", 2).choices for r in (results, shuffled)]
+    pd.testing.assert_frame_equal(*choices, check_exact=True)
 
 
 def test_the_better_direction_is_the_measures():

@@ -45,15 +45,15 @@ def build(a=3):
 
 
 def test_each_fold_gets_what_is_best_for_the_others():
-    found = fairtk.tune(build, {"a": [0, 1, 2]}, TOPICS, QRELS, "RR", HALVES)
+    tuned = fairtk.tune(build, {"a": [0, 1, 2]}, TOPICS, QRELS, "RR", HALVES)
     # fold 0 has the even topics: on the odd ones a=1 has RR 1, which is worst for fold 0 itself
-    assert found.chosen[["fold", "a", "value", "topics"]].to_numpy().tolist() == [
+    assert tuned.chosen[["fold", "a", "value", "topics"]].to_numpy().tolist() == [
         [0, 1, 1.0, 3],
         [1, 0, 1.0, 3],
     ]
-    values = found.table.set_index("system")["value"]
+    values = tuned.table.set_index("system")["value"]
     assert values["default"] == pytest.approx(1 / 4) and values["tuned"] == pytest.approx(1 / 4)
-    assert list(found.table["topics"]) == [6, 6] and "tuned 0.2500" in repr(found)
+    assert list(tuned.table["topics"]) == [6, 6] and "tuned 0.2500" in repr(tuned)
     # mixed folds: each fold's others have an even and an odd third; RR of a = 0 and 1 is
     # (1 + 1/4) / 2 = .625 on each, of a = 2 1/2: the first of equal ones
     mixed = fairtk.tune(build, {"a": [2, 1, 0]}, TOPICS, QRELS, "RR", {**THIRDS})
@@ -101,8 +101,8 @@ class Memory(Place, pt.Estimator):
 def test_what_is_trained_never_saw_the_fold_that_is_chosen_for():
     Memory.fits.clear()
     Memory.seen.clear()
-    found = fairtk.tune(lambda a: Memory(a), {"a": [1, 0]}, TOPICS, QRELS, "RR", THIRDS)
-    assert found.default is None and found.chosen["a"].tolist() == [0, 0, 0]
+    tuned = fairtk.tune(lambda a: Memory(a), {"a": [1, 0]}, TOPICS, QRELS, "RR", THIRDS)
+    assert tuned.default is None and tuned.chosen["a"].tolist() == [0, 0, 0]
     parts = [{qid for qid, fold in THIRDS.items() if fold == n} for n in range(3)]
     every = frozenset(TOPICS["qid"])
     # to choose for p, the topics of q are ranked without p and q; the topics of p without p
@@ -117,9 +117,9 @@ def test_what_is_trained_never_saw_the_fold_that_is_chosen_for():
 
 def test_the_default_of_a_trained_system_is_trained_on_other_folds():
     Memory.seen.clear()
-    found = fairtk.tune(lambda a=2: Memory(a), {"a": [0]}, TOPICS, QRELS, "RR", THIRDS)
+    tuned = fairtk.tune(lambda a=2: Memory(a), {"a": [0]}, TOPICS, QRELS, "RR", THIRDS)
     # the good document at rank 3, and with a=0 at rank 1
-    assert found.table["value"].tolist() == pytest.approx([1 / 3, 1])
+    assert tuned.table["value"].tolist() == pytest.approx([1 / 3, 1])
     assert all(qid not in known and len(known) == 4 for a, known, qid in Memory.seen if a == 2)
 
 
@@ -190,17 +190,17 @@ class Broken(Place):
 )
 def test_a_setting_that_fails_is_named_and_the_others_are_kept(build):
     with pytest.warns(DataWarning, match="a=1.*(a must be 0|ZeroDivisionError)") as caught:
-        found = fairtk.tune(build, {"a": [1, 0]}, TOPICS, QRELS, "RR", HALVES)
+        tuned = fairtk.tune(build, {"a": [1, 0]}, TOPICS, QRELS, "RR", HALVES)
     assert len(caught) == 1
-    assert found.chosen["a"].tolist() == [0, 0]
+    assert tuned.chosen["a"].tolist() == [0, 0]
     expected = fairtk.tune(build, {"a": [0]}, TOPICS, QRELS, "RR", HALVES)
-    assert found.run.equals(expected.run)
+    assert tuned.run.equals(expected.run)
 
 
 def test_a_default_that_fails_is_named_and_left_out():
     with pytest.warns(DataWarning, match="default.*ZeroDivisionError"):
-        found = fairtk.tune(lambda a=0: Place(1 // a, 0), {"a": [1]}, TOPICS, QRELS, "RR", HALVES)
-    assert found.default is None and found.table["system"].tolist() == ["tuned"]
+        tuned = fairtk.tune(lambda a=0: Place(1 // a, 0), {"a": [1]}, TOPICS, QRELS, "RR", HALVES)
+    assert tuned.default is None and tuned.table["system"].tolist() == ["tuned"]
 
 
 def test_a_setting_that_always_fails_is_not_chosen_if_the_others_are_as_bad():
@@ -211,20 +211,20 @@ def test_a_setting_that_always_fails_is_not_chosen_if_the_others_are_as_bad():
         return Broken(3, range(6) if a else ())
 
     with pytest.warns(DataWarning, match="a=1"):
-        found = fairtk.tune(build, {"a": [1, 0]}, TOPICS, qrels, "RR", HALVES)
-    assert found.chosen["a"].tolist() == [0, 0] and found.chosen["value"].tolist() == [0, 0]
-    assert len(found.run) == 24
+        tuned = fairtk.tune(build, {"a": [1, 0]}, TOPICS, qrels, "RR", HALVES)
+    assert tuned.chosen["a"].tolist() == [0, 0] and tuned.chosen["value"].tolist() == [0, 0]
+    assert len(tuned.run) == 24
 
 
 def test_a_query_that_fails_has_the_worst_value():
     # a=0 has RR 1 for five topics and 0 for topic 1; a=1 has 1/2 for all: 2/3 against 1/2 for
     # the even fold (others: 1, 3, 5), 1 against 1/2 for the odd fold (others: 0, 2, 4)
     with pytest.warns(DataWarning, match="a=0, 1"):
-        found = fairtk.tune(
+        tuned = fairtk.tune(
             lambda a: Broken(a, () if a else [1]), {"a": [1, 0]}, TOPICS, QRELS, "RR", HALVES
         )
-    assert found.chosen["a"].tolist() == [0, 0]
-    assert found.chosen["value"].tolist() == pytest.approx([2 / 3, 1])
+    assert tuned.chosen["a"].tolist() == [0, 0]
+    assert tuned.chosen["value"].tolist() == pytest.approx([2 / 3, 1])
 
 
 def test_a_finished_grid_is_read_from_its_store(tmp_path):
@@ -233,7 +233,7 @@ def test_a_finished_grid_is_read_from_its_store(tmp_path):
     topics, qrels = world(n_queries=6)
     folds = dict(zip(topics["qid"], (0, 1, 2) * 2, strict=True))
 
-    def tuned(**options):
+    def tune(**options):
         return fairtk.tune(
             lambda seed: Trained(seed, str(log)),
             {"seed": [0, 1]},
@@ -244,12 +244,12 @@ def test_a_finished_grid_is_read_from_its_store(tmp_path):
             **options,
         )
 
-    first = tuned(save_dir=tmp_path / "grid", executor="processes", workers=2)
+    first = tune(save_dir=tmp_path / "grid", executor="processes", workers=2)
     before = log.read_text()
-    again = tuned(save_dir=tmp_path / "grid", batch_size=5)
+    again = tune(save_dir=tmp_path / "grid", batch_size=5)
     assert log.read_text() == before != ""
-    plain = tuned()
-    for found in (again, plain):
-        assert found.run.equals(first.run) and found.chosen.equals(first.chosen)
+    plain = tune()
+    for tuned in (again, plain):
+        assert tuned.run.equals(first.run) and tuned.chosen.equals(first.chosen)
     stored = fairtk.experiment.stored_results(tmp_path / "grid")
     assert len(stored) == 6 and len(first.grid.systems) == 6

@@ -43,9 +43,9 @@ def fits():
 def test_each_copy_is_trained_on_the_other_folds(fits):
     system = Counts()
     fitted = fairtk.Fitted(system, TOPICS[::-1], QRELS, FOLDS)
-    found = fitted(TOPICS)
+    rows = fitted(TOPICS)
     assert fits == [tuple("bcdbcd"), tuple("acdacd"), tuple("abab")]  # in the order of the qids
-    assert dict(zip(found["qid"], found["score"], strict=True)) == {"a": 6, "b": 6, "c": 4, "d": 4}
+    assert dict(zip(rows["qid"], rows["score"], strict=True)) == {"a": 6, "b": 6, "c": 4, "d": 4}
     assert system.known is None
     fitted(TOPICS.head(1))
     assert len(fits) == 3

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-KEPT = {}
+FIGURES = {}
 TIMES = ("seconds", "model s", "own s", "training s")
 
 
@@ -21,7 +21,7 @@ def keep(figure, file, **options):
         file.write("<svg/>")
         return
     file.touch()
-    KEPT[file.name.partition(".part.")[2].rpartition(".")[0]] = figure
+    FIGURES[file.name.partition(".part.")[2].rpartition(".")[0]] = figure
 
 
 Figure.savefig = keep
@@ -64,7 +64,7 @@ def frames(folder, rows=3):
 
 def figures():
     """Print the texts and data of all figures."""
-    for name, figure in sorted(KEPT.items()):
+    for name, figure in sorted(FIGURES.items()):
         texts = [figure._suptitle, *figure.texts] if figure._suptitle else figure.texts
         print(f"-- {name}", *dict.fromkeys(text.get_text() for text in texts), sep=" | ")
         for legend in [*figure.legends, *filter(None, (a.get_legend() for a in figure.axes))]:
