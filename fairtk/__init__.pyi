@@ -26,6 +26,7 @@ from .datasets import join_answers as join_answers
 from .experiment import Experiment as Experiment
 from .experiment import Results as Results
 from .experiment import compare as compare
+from .experiment import cross_fit as cross_fit
 from .experiment import evaluate as evaluate
 from .experiment import identified as identified
 from .experiment import plan as plan
@@ -59,6 +60,7 @@ from .transformers import Candidates as Candidates
 from .transformers import ContrieverScorer as ContrieverScorer
 from .transformers import FairQR as FairQR
 from .transformers import FairSampler as FairSampler
+from .transformers import Fitted as Fitted
 from .transformers import FlanT5 as FlanT5
 from .transformers import Generator as Generator
 from .transformers import OracleSampler as OracleSampler

@@ -237,6 +237,13 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "S",
         ),
         spec(
+            "Fitted",
+            "fairtk.transformers.fitted:Fitted",
+            "a trained system, which ranks other topics than it is trained on",
+            "Q|R",
+            "R",
+        ),
+        spec(
             "BM25Scorer",
             "fairtk.transformers.scorers:BM25Scorer",
             "BM25 inside each query's own candidate set",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 
 from fairtk.transformers.base import FairTransformer, leave_notes
 
@@ -164,3 +165,19 @@ class Padded(FairTransformer):
 
     def transform(self, inp):
         return inp
+
+
+class Trained(Retriever, pt.Estimator):
+    """A retriever whose seed depends on the number of training topics; notes its training."""
+
+    def __init__(self, seed=0, log=None):
+        super().__init__(seed=seed, log=log)
+        self.n_trained = None
+
+    def fit(self, topics, qrels, *_):
+        self.n_trained = len(topics)
+        note(self.log, ["fit"])
+
+    def transform(self, inp):
+        assert self.n_trained is not None
+        return Retriever(self.n, self.seed + self.n_trained, self.log).transform(inp)

@@ -22,6 +22,13 @@ class Echo:
         return ["bread" for _ in prompts]
 
 
+class Trained:
+    """A system that is trained."""
+
+    def fit(self, topics, qrels):
+        """Learn nothing."""
+
+
 def chat(messages):
     return "bread"
 
@@ -85,6 +92,20 @@ def calls():
             },
         ),
         "folds": (folds, {"qids": ["q1", "q2", "q3", "q4"]}),
+        "Fitted": (
+            fairtk.Fitted,
+            {
+                **{"system": Trained(), "topics": toy_topics(), "qrels": qrels},
+                **{"folds": {"q1": 1, "q2": 2, "q3": 1, "q4": 1}},
+            },
+        ),
+        "cross_fit": (
+            fairtk.cross_fit,
+            {
+                "results": fairtk.Experiment({"a": source}, toy_topics(), qrels, ["RR"]),
+                **{"measure": "RR", "folds": 2},
+            },
+        ),
         "tune": (
             fairtk.tune,
             {

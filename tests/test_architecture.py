@@ -258,6 +258,7 @@ def private_names(path, decisions):
 
 PRIVATE_IMPORTS = {
     "fairtk-papers": {
+        "fairtk": {"stage_context"},
         "fairtk.batch.study_options": {
             "ModelOption",
             "engine_options",
@@ -277,7 +278,7 @@ PRIVATE_IMPORTS = {
         "fairtk.experiment.identity": {"Tree"},
         "fairtk.experiment.packing": {"unpack"},
         "fairtk.experiment.store": {"Store"},
-        "fairtk.experiment.tuning": {"Tuner", "combinations"},
+        "fairtk.experiment.tuning": {"combinations"},
         "fairtk.frames.texts": {"qids_of", "words"},
         "fairtk.io.lines": {"read_json"},
         "fairtk.io.tables": {"stem"},
@@ -311,7 +312,9 @@ def test_a_public_class_name_is_used_once():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert len(places) > 100
-    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+    # Fitted is a browsing model in fairtk.exposure, and a trained system in fairtk
+    assert {name for name, at in places.items() if len(at) > 1} == {"Fitted"}
+    assert len(places["Fitted"]) == 2
 
 
 def test_no_subpackage_exports_the_name_of_its_module():

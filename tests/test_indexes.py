@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from api_exports import parameters
 
@@ -91,6 +92,8 @@ CALLS = {
     "fairtk.plan qrels": (lambda f: fairtk.plan([RUN], TOPICS, f, ["nDCG@2"]).cells, QRELS),
     "fairtk.tune topics": (lambda f: tuned(f, QRELS), TOPICS),
     "fairtk.tune qrels": (lambda f: tuned(TOPICS, f), QRELS),
+    "fairtk.Fitted topics": (lambda f: fitted(f, QRELS), TOPICS),
+    "fairtk.Fitted qrels": (lambda f: fitted(TOPICS, f), QRELS),
     "fairtk.FairSampler relevance": (
         lambda f: fairtk.FairSampler(
             max_relevance_loss=0.1, cutoff=2, n_samples=2, relevance=f
@@ -245,6 +248,22 @@ def tuned(topics, qrels):
     return fairtk.tune(lambda k: Retriever() % k, {"k": [1, 2]}, topics, qrels, "nDCG@2", 2).table
 
 
+class Learned(Retriever, pt.Estimator):
+    """A retriever that adds the number of training labels to scores."""
+
+    def fit(self, topics, qrels, *_):
+        self.number = len(qrels.merge(topics, on="qid"))
+
+    def transform(self, inp):
+        rows = super().transform(inp)
+        return rows.assign(score=rows["score"] + self.number)
+
+
+def fitted(topics, qrels):
+    folds = {qid: number for number, qid in enumerate(TOPICS["qid"])}
+    return fairtk.Fitted(Learned(), topics, qrels, folds)(TOPICS)
+
+
 def off_policy(qrels, scores, answers):
     return fairtk.off_policy_utility(qrels, {1.0: answers}, scores, [1.0, 2.0], "em", 2).means
 
@@ -282,7 +301,8 @@ FRAMES = re.compile(r"\b(DataFrame|FileOrFrame)\b")
 EXEMPT = re.compile(
     # objects that fairtk makes and users read
     r"fairtk\.(Results|.*\.(Comparison|Frontier|OffPolicyUtility|Precision|Sensitivity|FittedBrowsing|OrderAudit"
-    r"|Providers|QueryGain|Plan|Diagnosis|Explanation|FairQROutcome|DemoData)) |fairtk_papers\."
+    r"|Providers|QueryGain|Plan|Tuned|Diagnosis|Explanation|FairQROutcome|DemoData)) "
+    r"|fairtk_papers\."
     # all transformers and measures: TransformerContract and MeasureContract
     r"|.* (inp|trace|relevance)$|.*FairMeasure\.score_query |fairtk\.FairQR|fairtk\.testing\."
     # the same argument, by the same function as another that is tested

@@ -26,6 +26,9 @@ WORK = {"d1": "Stub", "d2": "B", "d3": "FA"}
 TARGET = Target.from_qrels(QRELS, GROUPS)
 
 
+RESULTS = fairtk.Experiment({"AB": RUN}, TOPICS, QRELS, ["nDCG@2"])
+
+
 def levels(values):
     frame = pd.DataFrame({"docno": ["d1", "d2"], "group": ["AB", "AB"]})
     return Groups.from_frame(frame, levels=values, unknown=None).levels
@@ -47,6 +50,10 @@ CALLS = {
     ),
     "fairtk.Experiment names": (
         lambda v: fairtk.Experiment([RUN], TOPICS, QRELS, ["nDCG@2"], names=v).systems,
+        ["AB"],
+    ),
+    "fairtk.cross_fit systems": (
+        lambda v: fairtk.cross_fit(RESULTS, "nDCG@2", 2, systems=v).choices,
         ["AB"],
     ),
     "fairtk.plan systems": (lambda v: fairtk.plan(v, TOPICS).cells, [RUN]),

@@ -1,179 +1,34 @@
-"""`tune`: choose settings of a pipeline by cross-fitting."""
+"""`tune` and `cross_fit`: choose settings of a pipeline for each fold on the other folds."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from tqdm import tqdm
 
-from fairtk import checks, stage_context
-from fairtk.errors import FairtkError, InputError, NotFoundError, ParameterError
+from fairtk import checks
+from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
+from fairtk.experiment.results import Results
 from fairtk.experiment.run import Experiment
+from fairtk.experiment.values import aggregates
 from fairtk.experiment.work import error_line
 from fairtk.frames import LABEL, QID, digest, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
-from fairtk.llm import DeferredError
-from fairtk.measures import parse
-from fairtk.measures.evaluator import Evaluator
+from fairtk.frames.ids import as_strings
+from fairtk.transformers import Fitted
 from fairtk.wording import format_list
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
-
-@dataclass(frozen=True)
-class Choice:
-    """The settings for the topics of a fold, chosen on the other folds."""
-
-    fold: int
-    settings: Settings
-    value: float  # the mean over the topics of the other folds
-    topics: int  # the number of these topics
-    seconds: float
-
-
-@dataclass
-class Tuner:
-    """Chooses the best settings for each fold on the topics of the other folds.
-
-    A trained system is fitted on all folds but two, and measured on one of these; the other is the
-    fold to choose for, whose labels are not used.
-    """
-
-    build: Callable[..., Any]  # returns a system (Q -> R) for settings
-    settings: Sequence[Settings]  # of equally good ones, the first is chosen
-    topics: pd.DataFrame
-    qrels: pd.DataFrame
-    measure: Any
-    folds: Mapping[str, int]  # by topic
-    trained: bool | None = None  # whether systems have fit(topics, qrels); None if estimators do
-    name: str = "tune"
-    _values: dict[tuple[int, frozenset[int]], pd.Series] = field(default_factory=dict)
-
-    def choose(self, fold: int) -> Choice:
-        """Return the best settings for a fold.
-
-        Raises:
-            InputError: a system fails, or the measure is undefined for all topics.
-        """
-        begin = time.perf_counter()
-        lower = getattr(self.judge, "BETTER", "higher") == "lower"
-        means, deferred = [], None
-        for number in tqdm(
-            range(len(self.settings)),
-            f"tuning for fold {fold}",
-            unit=" settings",
-            delay=2,
-            disable=None,
-            leave=False,
-        ):
-            try:
-                means.append(self._on_others(number, fold).mean())
-            except DeferredError as error:  # also collect the prompts of other settings
-                deferred = error
-        if deferred is not None:
-            raise deferred
-        if np.isnan(means).all():
-            raise InputError(
-                f"{self.name}: {self.measure} is undefined for all topics outside fold {fold}, "
-                "with all settings"
-            )
-        best = int(np.nanargmin(means) if lower else np.nanargmax(means))
-        seconds = time.perf_counter() - begin
-        n_topics = sum(f != fold for f in self._fold_of_topic)
-        return Choice(fold, self.settings[best], float(means[best]), n_topics, seconds)
-
-    def make_system(self, settings: Settings, fold: int) -> Any:
-        """Return the system for settings, fitted on the other folds if it is trained."""
-        system = self._built(settings)
-        if self._is_trained(system):
-            self._fit(system, {fold})
-        return system
-
-    def part(self, fold: int) -> pd.DataFrame:
-        """Return the topics of a fold."""
-        return self.topics[[f == fold for f in self._fold_of_topic]].reset_index(drop=True)
-
-    # Parts -------------------------------------------------------------------------------------
-
-    @cached_property
-    def _fold_of_topic(self) -> list[int]:
-        return [self.folds[qid] for qid in self.topics[QID].astype(str)]
-
-    @cached_property
-    def judge(self) -> Any:
-        """The measure as an object."""
-        return parse(self.measure)
-
-    def _on_others(self, number: int, fold: int) -> pd.Series:
-        """Return the values of settings on the topics of the other folds, by qid."""
-        trained = self.trained
-        if trained is None:
-            trained = self._is_trained(self._built(self.settings[number]))
-        if not trained:
-            values = self._cached_values(number, frozenset())
-            return values[[f != fold for f in self._fold_of_topic]]
-        others = sorted(set(self._fold_of_topic) - {fold})
-        if len(others) < 2:
-            raise ParameterError(
-                f"{self.name}: a trained system requires at least three folds, to choose for, to "
-                "measure settings on and to train on"
-            )
-        parts = []
-        for other in others:
-            values = self._cached_values(number, frozenset({fold, other}))
-            parts.append(values[values.index.isin(self.part(other)[QID].astype(str))])
-        return pd.concat(parts)
-
-    def _cached_values(self, number: int, left_out: frozenset[int]) -> pd.Series:
-        """Return the values of settings on held-out folds, by default on all topics."""
-        if (number, left_out) not in self._values:
-            # the final runs make the same remarks
-            with stage_context.changed(remarks={}), self._named(self.settings[number]):
-                self._values[number, left_out] = self._measured(self.settings[number], left_out)
-        return self._values[number, left_out]
-
-    def _measured(self, settings: Settings, left_out: frozenset[int]) -> pd.Series:
-        system, topics = self._make(settings), self.topics
-        if left_out:
-            topics = topics[[f in left_out for f in self._fold_of_topic]].reset_index(drop=True)
-            self._fit(system, left_out)
-        qids = topics[QID].astype(str)
-        labels = self.qrels[self.qrels[QID].astype(str).isin(qids)]
-        evaluator = Evaluator([self.judge], labels)
-        scores, _ = evaluator.evaluate(evaluator.checked(system.transform(topics)))
-        return pd.Series(scores[self.judge].values, evaluator.qrels.qids).reindex(qids)
-
-    def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
-        train = self.topics[[f not in left_out for f in self._fold_of_topic]]
-        train = train.sort_values(QID, ignore_index=True)
-        system.fit(train, self.qrels[self.qrels[QID].astype(str).isin(train[QID].astype(str))])
-
-    def _is_trained(self, system: Any) -> bool:
-        return _has_estimator(system) if self.trained is None else self.trained
-
-    def _built(self, settings: Settings) -> Any:
-        with self._named(settings):
-            return self._make(settings)
-
-    def _make(self, settings: Settings) -> Any:
-        system = self.build(**settings)
-        if not hasattr(system, "transform"):
-            raise ParameterError(f"`build` must return a transformer, got {system!r:.80}")
-        return system
-
-    def _named(self, settings: Settings) -> AbstractContextManager[None]:
-        return _named(f"{self.name}: with {_settings_text(settings)}")
+DEFAULT = "default"  # the name of the system with the default settings
 
 
 def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
@@ -192,18 +47,127 @@ def as_folds(
 ) -> dict[str, int]:
     """Return the fold of each topic; `split` is a number of folds or a mapping."""
     if isinstance(split, Mapping):
-        missing = [qid for qid in qids if qid not in split]
-        if missing:
+        given = {str(qid): fold for qid, fold in split.items()}
+        if missing := [qid for qid in qids if qid not in given]:
             raise InputError(f"{where}: missing topics in `folds`: {format_list(missing)}")
-        fold_of = {qid: int(split[qid]) for qid in qids}
-        if len(set(fold_of.values())) < 2:
+        for qid in qids:
+            checks.integer(f"folds[{qid!r}]", given[qid], where, least=None)
+        if len({given[qid] for qid in qids}) < 2:
             raise ParameterError(f"{where}: `folds` must have at least two folds")
-        return fold_of
+        return {qid: given[qid] for qid in qids}
     if checks.integer("folds", split, where, least=2) > len(qids):
         raise ParameterError(
             f"{where}: `folds` must be at most the number of topics ({len(qids)}), got {split}"
         )
     return folds(qids, split, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The result of `cross_fit`.
+
+    Attributes:
+        rows: the rows of each topic with a fold, from the system chosen for its fold.
+        choices: a row per fold: ``fold``, ``system`` (the chosen one), ``value`` (its mean over
+            topics of the other folds), ``topics`` (the number of these).
+    """
+
+    rows: pd.DataFrame
+    choices: pd.DataFrame
+
+
+def cross_fit(
+    results: Results,
+    measure: Any,
+    folds: int | Mapping[str, int] = 4,
+    *,
+    seed: int = 42,
+    systems: Collection[str] | Mapping[int, Collection[str]] | None = None,
+) -> Tuned:
+    """Choose a system for each fold on the other folds, and return its rows for the fold.
+
+    No label of a fold has an influence on the system chosen for it. The systems are usually one
+    pipeline with different settings. The best has the best mean over the topics of the other folds,
+    of those where the value of every system is defined. Of equally good systems, the first in the
+    order of `systems` is chosen. Not chosen is a system whose values are all undefined, or that
+    failed for all topics. For example::
+
+        grid = {f"k1={k1}": BM25(k1=k1) for k1 in (0.5, 0.9, 1.5)}
+        results = fairtk.Experiment(grid, topics, qrels, ["nDCG@10"], save_dir="grid")
+        tuned = fairtk.cross_fit(results, "nDCG@10", folds=4)
+        fairtk.Experiment({"bm25": bm25, "tuned": tuned.rows}, topics, qrels, ["nDCG@10"])
+
+    For trained systems, whose rows also depend on labels, see `fairtk.Fitted.leave_out`.
+
+    Args:
+        results: the results of all systems.
+        measure: a measure of the results.
+        folds: the number of random folds of the topics with labels, or the fold of each qid.
+        seed: the seed of random folds.
+        systems: the names of the systems to choose from, for all folds or by fold; `None` for all.
+
+    Raises:
+        NotFoundError: a system or the measure is not in the results.
+        ParameterError: the number of folds is invalid, or a fold has no systems.
+        InputError: `folds` has no fold for a topic; or the measure is undefined, or all systems
+            failed, for all topics outside a fold.
+    """
+    info = results.info(measure)
+    of_measure = results.per_query[results.per_query["measure"] == info.label]
+    # sorted by qid, because sums must not depend on the order of the topics
+    values = of_measure.pivot(index=QID, columns="system", values="value")
+    given = map(str, folds) if isinstance(folds, Mapping) else ()  # also topics without labels
+    fold_of = as_folds(list(dict.fromkeys([*given, *values.index])), folds, seed, "cross_fit")
+    failed = results.failures.groupby("system")[QID].agg(set).to_dict()
+    choices, parts = [], []
+    for fold in sorted(set(fold_of.values())):
+        names = _names(results, systems, fold)
+        others = values.loc[[fold_of[qid] != fold for qid in values.index], names]
+        usable = [
+            name
+            for name in names
+            if others[name].notna().any() and not failed.get(name, set()).issuperset(others.index)
+        ]
+        others = others[usable].dropna()
+        means = _means(results, info, others).dropna()
+        if means.empty:
+            raise InputError(
+                f"cross_fit: no system to choose for fold {fold} from {format_list(names, 3)}: on "
+                f"the topics of the other folds, they failed or have no common values of {info}"
+            )
+        best = means.idxmin() if info.better == "lower" else means.idxmax()
+        choices.append((fold, best, means[best], len(others)))
+        rows = results.rankings(best)
+        parts.append(rows[rows[QID].map(fold_of.get) == fold])
+    rows = pd.concat(parts).sort_values(
+        QID, key=lambda qids: qids.map({q: i for i, q in enumerate(fold_of)}), kind="stable"
+    )
+    columns = ["fold", "system", "value", "topics"]
+    return Tuned(rows.reset_index(drop=True), pd.DataFrame(choices, columns=columns))
+
+
+def _means(results: Results, measure: Any, values: pd.DataFrame) -> pd.Series:
+    """Return the mean, or other aggregate, of each column of values of a measure."""
+    info = results.info(measure)
+    table = values.to_numpy().T[:, np.newaxis, :]
+    measures = {info.label: results._measure(info)}
+    return aggregates(list(values), measures, list(values.index), table)[info.label]
+
+
+def _names(
+    results: Results, systems: Collection[str] | Mapping[int, Collection[str]] | None, fold: int
+) -> list[str]:
+    """Return the names of the systems to choose from for a fold."""
+    if systems is None:
+        return results.systems
+    given = systems.get(fold, ()) if isinstance(systems, Mapping) else systems
+    names = checks.listed("systems", given, "cross_fit")
+    for name in names:
+        if name not in results.systems:
+            raise NotFoundError("system", name, results.systems)
+    if not names:
+        raise ParameterError(f"cross_fit: `systems` must have at least one system for fold {fold}")
+    return names
 
 
 def combinations(grid: Grid, where: str) -> list[Settings]:
@@ -228,40 +192,19 @@ def combinations(grid: Grid, where: str) -> list[Settings]:
     return list(settings_by_repr.values())
 
 
-def _has_estimator(system: Any) -> bool:
-    stages = list(system) if isinstance(system, pt.Compose) else [system]
-    return any(isinstance(stage, pt.Estimator) for stage in stages)
-
-
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Add the settings to the error of a system."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{what}: {error}") from error
-    except FairtkError:
-        raise
-    except Exception as error:
-        raise FairtkError(f"{what}: {error_line(error)}") from error
-
-
-def _settings_text(settings: Settings) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "no settings"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tuning:
     """The result of `tune`.
 
     Attributes:
         run: the ranking of each topic with the settings chosen on the other folds.
         default: the ranking of each topic with ``build()``; `None` if `build` requires settings.
-        chosen: a row per fold: the settings, their mean over the topics of the other folds
-            (``value``), ``topics`` (the number of these) and ``seconds``.
+        chosen: a row per fold: the settings, their mean over topics of the other folds
+            (``value``), ``topics`` (the number of these).
         table: ``system`` (``"default"``, ``"tuned"``), ``value`` (the mean over all topics),
             ``topics`` (the number with a defined value).
         values: the value of each topic: ``system``, ``qid``, ``value``.
+        grid: the results of all settings, and of ``"default"``.
     """
 
     run: pd.DataFrame
@@ -269,10 +212,11 @@ class Tuning:
     chosen: pd.DataFrame
     table: pd.DataFrame
     values: pd.DataFrame
+    grid: Results
 
     def __repr__(self) -> str:
         rows = [f"{row.system} {row.value:.4f}" for row in self.table.itertuples()]
-        return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values>"
+        return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values, .grid>"
 
 
 def tune(
@@ -285,22 +229,29 @@ def tune(
     *,
     seed: int = 42,
     trained: bool | None = None,
+    **options: Any,
 ) -> Tuning:
     """Choose the settings of a pipeline by cross-fitting.
 
-    The topics of each fold are ranked with the settings whose mean is best on the other folds.
-    Trained pipelines are fitted without the fold to choose for, and without the fold that they are
-    measured on. For example::
+    The topics of each fold are ranked with the settings whose mean is best on the other folds; see
+    `cross_fit`. All settings are the systems of one `fairtk.Experiment`, so equal stages run once,
+    and with `save_dir` an interrupted run continues where it stopped. Trained pipelines are fitted
+    without the fold to choose for, and without the fold that they are measured on; see
+    `fairtk.Fitted`. For example::
 
         def build(weight=1.0):
             return FairQR(bm25, gender, target, llm, rerank="exposure", weight=weight)
 
         measure = nDCG_AWRF(groups=gender, target=target) @ 20
-        tuned = fairtk.tune(build, {"weight": [0.5, 1.0, 2.0]}, topics, qrels, measure)
+        tuned = fairtk.tune(build, {"weight": [0.5, 1.0, 2.0]}, topics, qrels, measure,
+                            save_dir="tuning")
         tuned.table, tuned.chosen
 
+    ``pt.GridSearch`` does none of this; the cookbook has a comparison (Tune settings).
+
     Args:
-        build: returns the pipeline (Q -> R) for settings; called without settings for the default.
+        build: returns the pipeline (Q -> R) for settings. It is called once per setting, and once
+            without settings for the default.
         grid: the values to try by setting, in all combinations; or several such grids.
         topics: ``qid``, ``query``.
         qrels: ``qid``, ``docno``, ``label``.
@@ -308,39 +259,60 @@ def tune(
         folds: the number of folds (at most one per topic), or the fold of each qid.
         seed: the seed of the folds.
         trained: whether pipelines have ``fit``; `None` for yes if they have a PyTerrier estimator.
+        **options: further arguments of `fairtk.Experiment`, such as ``save_dir``, ``executor``,
+            ``workers`` and ``batch_size``.
 
     Raises:
         ParameterError: the grid is empty, or the number of folds is invalid.
         NotFoundError: a setting is not a parameter of `build`.
-        InputError: `folds` has no fold for a topic, or a pipeline rejects its input; the message
-            has its settings.
-        FairtkError: a pipeline fails; the message has its settings.
+        InputError: `folds` has no fold for a topic, or all pipelines reject their input.
+        FairtkError: `build` fails for all settings, or all pipelines fail; the message has their
+            settings. If only some fail, a warning names them, and the others are kept.
     """
     topics, qrels = frame_of(topics), as_frame(qrels, LABEL, "tune: qrels")
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:
         checks.boolean("trained", trained, "tune")
-    topics = topics.reset_index(drop=True)
-    settings = combinations(grid, "tune")
-    default = _taken(build, settings)
-    parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")
-    tuner = Tuner(build, settings, topics, qrels, measure, parts, trained)
-    choices = [tuner.choose(fold) for fold in sorted(set(parts.values()))]
-    runs = {"tuned": _ranked(tuner, {c.fold: c.settings for c in choices})}
-    if default:
-        runs = {"default": _ranked(tuner, {c.fold: {} for c in choices}), **runs}
-    per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
-    values = per_query[["system", QID, "value"]]
-    means = values.groupby("system", sort=False)["value"].agg(value="mean", topics="count")
-    rows = [
-        {"fold": c.fold, **c.settings, "value": c.value, "topics": c.topics, "seconds": c.seconds}
-        for c in choices
-    ]
-    table = means.loc[list(runs)].reset_index()
-    return Tuning(runs["tuned"], runs.get("default"), pd.DataFrame(rows), table, values)
+    fold_of = as_folds(list(dict.fromkeys(as_strings(topics[QID]))), folds, seed, "tune")
+    settings = {_name(one): one for one in combinations(grid, "tune")}
+    built = _built(build, settings)
+    systems: dict[str, Any] = {}
+    by_fold: dict[int, dict[str, Settings]] = {fold: {} for fold in sorted(set(fold_of.values()))}
+    for name, system in built.items():
+        fitted = Fitted(system, topics, qrels, fold_of) if _is_trained(system, trained) else None
+        if name == DEFAULT:
+            systems[name] = fitted or system
+            continue
+        if fitted and len(by_fold) < 3:
+            raise ParameterError(
+                "tune: a trained system requires at least three folds, to choose for, to measure "
+                "settings on and to train on"
+            )
+        for fold, of_fold in by_fold.items():
+            key = f"{name}, without fold {fold}" if fitted else name
+            systems[key] = fitted.leave_out(fold) if fitted else system
+            of_fold[key] = settings[name]
+    results = Experiment(systems, topics, qrels, [measure], **options)
+    tuned = cross_fit(results, measure, fold_of, systems=by_fold)
+    choice = dict(zip(tuned.choices["fold"], tuned.choices["system"], strict=True))
+    values = results.per_query.pivot(index=QID, columns="system", values="value")
+    values["tuned"] = [values.at[qid, choice[fold_of[qid]]] for qid in values.index]
+    names = [DEFAULT, "tuned"] if DEFAULT in systems else ["tuned"]
+    means = _means(results, measure, values[names])
+    return Tuning(
+        tuned.rows,
+        results.rankings(DEFAULT) if DEFAULT in systems else None,
+        pd.DataFrame(
+            {"fold": fold, **by_fold[fold][name], "value": value, "topics": n}
+            for fold, name, value, n in tuned.choices.itertuples(index=False)
+        ),
+        pd.DataFrame({"value": means, "topics": values[names].count()}).reset_index(),
+        values[names].reset_index().melt(QID, var_name="system")[["system", QID, "value"]],
+        results,
+    )
 
 
-def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
+def _accepts(build: Callable[..., Any], settings: Iterable[Settings]) -> bool:
     """Check that a function accepts settings, and return whether it can be called without."""
     signature = inspect.signature(build)
     kinds = [parameter.kind for parameter in signature.parameters.values()]
@@ -354,9 +326,39 @@ def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
     return True
 
 
-def _ranked(tuner: Tuner, settings: Mapping[int, Settings]) -> pd.DataFrame:
-    """Return the topics of each fold, ranked with the settings of the fold."""
-    return pd.concat(
-        [tuner.make_system(of_fold, f).transform(tuner.part(f)) for f, of_fold in settings.items()],
-        ignore_index=True,
-    )
+def _built(build: Callable[..., Any], settings: Mapping[str, Settings]) -> dict[str, Any]:
+    """Return the system for each setting and for none; warn of settings for which `build` fails."""
+    has_default = _accepts(build, settings.values())
+    systems, errors = {}, {}
+    for name, one in {**({DEFAULT: {}} if has_default else {}), **settings}.items():
+        try:
+            systems[name] = build(**one)
+        except Exception as error:
+            errors[name] = error
+            continue
+        if not hasattr(systems[name], "transform"):
+            text = f"`build` must return a transformer, got {systems.pop(name)!r:.80}"
+            errors[name] = ParameterError(text)
+    lines = [f"with {name}: {error_line(error)}" for name, error in errors.items()]
+    if not systems.keys() & settings.keys():
+        first = next(iter(errors.values()))
+        kind = InputError if isinstance(first, InputError) else FairtkError
+        raise kind(f"tune: {'; '.join(lines[:3])}") from first
+    if errors:
+        warnings.warn(
+            f"tune: `build` failed {format_list(lines, 3)}; the other settings are kept",
+            DataWarning,
+            stacklevel=4,
+        )
+    return systems
+
+
+def _is_trained(system: Any, trained: bool | None) -> bool:
+    if trained is not None:
+        return trained
+    stages = list(system) if isinstance(system, pt.Compose) else [system]
+    return any(isinstance(stage, pt.Estimator) for stage in stages)
+
+
+def _name(settings: Settings) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())

@@ -10,6 +10,7 @@ from .fair_qr.keywords import QueryRefiner as QueryRefiner
 from .fair_qr.transformer import FairQR as FairQR
 from .fair_qr.transformer import FairQROutcome as FairQROutcome
 from .fair_qr.transformer import plot_trace as plot_trace
+from .fitted import Fitted as Fitted
 from .generator import FlanT5 as FlanT5
 from .generator import Generator as Generator
 from .samplers import FairSampler as FairSampler

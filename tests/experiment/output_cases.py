@@ -22,6 +22,7 @@ from fairtk import (
     ContrieverScorer,
     FairQR,
     FairSampler,
+    Fitted,
     FlanT5,
     Generator,
     Groups,
@@ -55,6 +56,7 @@ from fairtk.plugins import registry
 from fairtk.transformers import (
     CollectionBM25,
     DeterministicExposure,
+    FairTransformer,
     OracleExposure,
     SingleDocumentSampler,
 )
@@ -91,6 +93,25 @@ def qrels():
 def groups():
     frame = demo.load().groups
     return Groups.from_frame(frame[frame["attribute"] == "production"], name="production")
+
+
+class Learned(FairTransformer, pt.Estimator):
+    """R -> R: adds the number of training labels to scores."""
+
+    identity_name = "tests.Learned"
+    output_version = 1
+
+    def fit(self, topics, qrels, *_):
+        self.number = len(qrels)
+
+    def transform(self, inp):
+        return inp.assign(score=inp["score"] + self.number)
+
+
+def fitted(folder):
+    qids = topics()["qid"]
+    system = Fitted(Learned(), topics(), qrels(), dict(zip(qids, (0, 1, 2) * 2, strict=True)))
+    return applied(system, ranked())
 
 
 @cache
@@ -303,6 +324,7 @@ CASES = {
     "fairtk.FairSampler": lambda folder: applied(FairSampler(alpha=2, n_samples=3), ranked()),
     "fairtk.OracleSampler": lambda folder: applied(OracleSampler(qrels(), n_samples=3), ranked()),
     "fairtk.PerSample": lambda folder: applied(PerSample(BM25Scorer()), sampled()),
+    "fairtk.FittedSystem": fitted,
     "fairtk.EachDocument": lambda folder: applied(SingleDocumentSampler(), ranked().head(40)),
     "fairtk.FixedExposure": lambda folder: applied(DeterministicExposure(), ranked()),
     "fairtk.OracleExposure": lambda folder: applied(OracleExposure(qrels()), ranked()),

@@ -3,12 +3,14 @@
 from functools import cache
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 
 from fairtk import (
     BM25Scorer,
     Candidates,
     FairSampler,
+    Fitted,
     FlanT5,
     Generator,
     OracleSampler,
@@ -26,7 +28,7 @@ from fairtk.testing import (
     toy_samples,
     toy_topics,
 )
-from fairtk.transformers import DeterministicExposure, OracleExposure
+from fairtk.transformers import DeterministicExposure, FairTransformer, OracleExposure
 
 
 class TestFairSampler(TransformerContract):
@@ -141,6 +143,43 @@ class TestPerSampleJointly(TestPerSample):
 class TestPerSampleOnPlainRuns(TestPerSample):
     def inp(self):
         return toy_run()
+
+
+class Boost(FairTransformer, pt.Estimator):
+    """R -> R: adds a number to scores, which is times the number of training topics."""
+
+    SETTINGS = ("times",)
+
+    def __init__(self, times=2):
+        super().__init__()
+        self.times = times
+
+    def fit(self, topics, qrels, *_):
+        self.number = self.times * topics["qid"].nunique()
+
+    def transform(self, inp):
+        self.check_inputs(inp, ["qid", "docno", "score"])
+        return inp.assign(score=inp["score"] + self.number)
+
+
+class TestFitted(TransformerContract):
+    topics = pd.DataFrame({"qid": ["1", "2", "3"], "query": "words"})
+    folds = {"1": 0, "2": 1, "3": 2}
+
+    def make(self):
+        return Fitted(Boost(), self.topics, toy_qrels(), self.folds)
+
+    def others(self):
+        return [
+            Fitted(Boost(3), self.topics, toy_qrels(), self.folds),
+            Fitted(Boost(), self.topics.head(2), toy_qrels(), self.folds),
+            Fitted(Boost(), self.topics, toy_qrels().head(2), self.folds),
+            Fitted(Boost(), self.topics, toy_qrels()),
+            self.make().leave_out(1),
+        ]
+
+    def other_values(self):
+        return {"system": Boost(5), "folds": {**self.folds, "1": 1}, "without": 2}
 
 
 @cache

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError
-from fairtk.experiment.tuning import Tuner
 from fairtk.frames import DOCNO, QID, RANK, Run, require_columns
 from fairtk.transformers import FairQR, FairTransformer, leave_notes
 from fairtk_papers.fair_qr.stored import RUN
 from fairtk_papers.fair_qr.systems import Cell, name_errors
+from fairtk_papers.fair_qr.tuner import Tuner
 from fairtk_papers.fair_qr.values import PRODUCT, measures
 from fairtk_papers.studies import plain
 
