@@ -108,8 +108,6 @@ def is_prompt_cut(completion: Completion, prompt: str) -> bool:
 
 def after_thinking(text: str) -> tuple[str, bool]:
     """Return the text after the last thought, and whether there is only a thought."""
-    if "hink" not in text and "HINK" not in text:
-        return text.strip(), False
     closed = [match.end() for match in _CLOSED.finditer(text)]
     rest = text[closed[-1] :].strip() if closed else text.strip()
     if _OPENED.search(rest):  # a thought without an end
