@@ -12,7 +12,7 @@ from fairtk import remarks as kinds
 from fairtk.credit import Citations
 from fairtk.datasets import lamp
 from fairtk.errors import DataWarning
-from fairtk.llm import FunctionModel
+from fairtk.llm import ChatModel, Completion, FunctionModel
 from fairtk.measures import RemarkKind
 from fairtk.transformers import FairTransformer, remark
 
@@ -78,6 +78,18 @@ class English(Words):
 
     def digest(self):
         return "english"
+
+
+class Samples(ChatModel):
+    """A model that samples its answers."""
+
+    name, tokenizer, free, repeats = "samples", Words(), True, ""
+
+    def parameters(self):
+        return {}
+
+    def outcomes(self, chats):
+        return ((index, Completion("yes")) for index, _ in enumerate(chats))
 
 
 class Long(FairTransformer):
@@ -209,6 +221,10 @@ PIPELINES = {
     kinds.UNKNOWN_TOKENS: (
         lambda _: Long(4, "odd") >> Retriever() >> Generator(English(), prompt="lamp-7", cutoff=1),
         ODD,
+    ),
+    kinds.ONE_ANSWER: (
+        lambda _: named(Retriever() >> Generator(Samples(), cutoff=1), "samples"),
+        QIDS,
     ),
     kinds.KEPT_FAILURES: (lambda _: named(fair_qr(refine, failed="keep"), "kept"), ODD),
     kinds.OFF_TOPIC: (lambda _: named(fair_qr(strange), "strange"), ODD),

@@ -28,6 +28,8 @@ PARAMETERS = {
     **{"measure": EE_D @ 2, "left": EE_R @ 2, "right": EE_R @ 3, "utility": "rougeL"},
     **{"smoothing": 0.1, "max_label": 2, "step": 2, "cutoff": 3},
 }
+ONE_GROUP = Groups.from_frame(toy_groups().drop_duplicates("docno"), name="one")
+OTHER_PARAMETERS = {"PEER": {"groups": ONE_GROUP}}  # one language per document
 OPTIONAL = ("EE_D", "EE_R", "EE_L", "FAIR_prefix", "rND", "rKL", "rRD")
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 
@@ -51,7 +53,8 @@ def measures():
         names = set(entry.value.SUPPORTED_PARAMS)
         if entry.name in OPTIONAL:
             names -= {"target", "groups"} if entry.name.startswith("EE") else {"target"}
-        yield entry.value(**{n: v for n, v in PARAMETERS.items() if n in names})
+        given = {**PARAMETERS, **OTHER_PARAMETERS.get(entry.name, {})}
+        yield entry.value(**{n: v for n, v in given.items() if n in names})
     yield E(nDCG @ 3)
 
 

@@ -135,7 +135,7 @@ def test_identified_needs_a_name_and_a_transformer():
     with pytest.raises(IdentityError):
         identified(Retriever(), " ")
     with pytest.raises(IdentityError, match="PyTerrier"):
-        identified(len, "len")
+        identified("len", "len")
 
 
 def test_differences_name_the_setting():

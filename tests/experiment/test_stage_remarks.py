@@ -259,6 +259,9 @@ def old(tmp_path):
     (tmp_path / "bad").write_text("q1")
     run(pipelines, save_dir=tmp_path)
     change(tmp_path / FILE, "ALTER TABLE cells DROP COLUMN remarks")
+    change(tmp_path / FILE, "ALTER TABLE answers DROP COLUMN cached_tokens")
+    for table in ("payments", "claims", "owners"):
+        change(tmp_path / FILE, f"ALTER TABLE {table} DROP COLUMN tokens")
     change(tmp_path / FILE, "PRAGMA user_version = 5")
     return tmp_path, pipelines, log
 

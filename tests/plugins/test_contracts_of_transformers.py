@@ -229,7 +229,7 @@ class TestGenerator(TransformerContract):
         return [Generator(Shouting(4), cutoff=2), Generator(Shouting(), cutoff=3)]
 
     def other_values(self):
-        return {"prompt": "lamp-2"}
+        return {"prompt": "lamp-2", "answer": "plain", "on_cut": "fail", "answers": 2}
 
 
 class TestGeneratorOnSamples(TestGenerator):
@@ -262,7 +262,8 @@ class TestFlanT5(TransformerContract):
 
     def other_values(self):
         strings = {"device": "cpu", "dtype": "bfloat16", "revision": "main"}
-        return {"model": "./missing", "prompt": "lamp-2", **strings}
+        answers = {"answer": "plain", "on_cut": "fail", "answers": 2}
+        return {"model": "./missing", "prompt": "lamp-2", **answers, **strings}
 
     def inp(self):
         return toy_run().iloc[[0, 6, 7]]  # two queries
