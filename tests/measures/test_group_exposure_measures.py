@@ -11,8 +11,9 @@ from small_frames import qrels_of, run_of, small_groups, values
 from trec_worlds import groups_of, target_of
 
 import fairtk
-from fairtk import GroupEE_D, GroupEE_L, GroupEE_R, Target
-from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk import GroupEE_D, GroupEE_L, GroupEE_R, Groups, Target
+from fairtk.errors import InputError, ParameterError, UndefinedWarning
+from fairtk.testing import toy_groups, toy_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EEL = json.loads((GOLDEN / "eel.json").read_text(encoding="utf-8"))
@@ -89,3 +90,23 @@ def test_undefined_alike_whatever_is_measured_with_it():
         got = calc_aggregate(measures, qrels, run)
     assert [np.isnan(got[m]) for m in measures] == [False, True, True]
     assert sorted(str(w.message)[:9] for w in records) == ["GroupEE_L", "GroupEE_R"]
+
+
+@pytest.mark.parametrize("browsing", ["DCG", "GERR"])
+@pytest.mark.parametrize("useful_only", [True, False])
+def test_only_the_disparity_of_all_documents_needs_no_labels(browsing, useful_only):
+    """The user of GERR stops at useful documents, so labels are read; others do not stop."""
+    groups = Groups.from_frame(toy_groups())
+    settings = {"groups": groups, "browsing": browsing, "useful_only": useful_only}
+    free = GroupEE_D(**settings) @ 3
+    assert bool(free.reason_for_labels) == (useful_only or browsing == "GERR")
+    settings["target"] = Target.uniform(groups)
+    for measure in (GroupEE_R(**settings) @ 3, GroupEE_L(**settings) @ 3):
+        assert measure.reason_for_labels
+        with pytest.raises(InputError, match="qrels"):
+            fairtk.evaluate(None, {"run": toy_run()}, [measure])
+    if free.reason_for_labels:
+        with pytest.raises(InputError, match="qrels"):
+            fairtk.evaluate(None, {"run": toy_run()}, [free])
+    else:
+        assert fairtk.evaluate(None, {"run": toy_run()}, [free]).means.notna().all(axis=None)
