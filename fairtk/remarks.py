@@ -326,17 +326,17 @@ KINDS: dict[str, RemarkKind] = {
     SEVERAL_GROUPS: RemarkKind(
         DataWarning,
         "labels of groups seem to be several groups each ({count}: {detail}), but each counts as "
-        "one group; use separator= (--separator) to split them, or levels= if each is one group",
+        "one group; use `separator` to split them, or `levels` if each is one group",
     ),
     UNKNOWN_SPELLINGS: RemarkKind(
         DataWarning,
         "labels of groups seem to mean an unknown group ({count}: {detail}), but each counts as a "
-        "group; use unknown_values= (--unknown-value), with () if each is a group",
+        "group; use `unknown_values` to decide which are unknown",
     ),
     SIMILAR_GROUPS: RemarkKind(
         DataWarning,
         "labels of groups differ only in case or white space ({count}: {detail}), but each counts "
-        "as a group; use one spelling for each group, or levels= if these are different groups",
+        "as a group; use one spelling for each group, or `levels` if these are different groups",
     ),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),

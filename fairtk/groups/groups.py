@@ -245,7 +245,7 @@ class Groups(EqualByContent):
         values = check_unknown_values(unknown_values, f"Groups {name!r}")
         frame = _frame_from_docs(dataset, field, unknown, recode or {}, separator, values or ())
         return groups_of_frame(
-            frame, name, unknown, levels, split, normalize, unknown_values=unknown_values
+            frame, name, unknown, levels, split, normalize, unknown_values=values
         )
 
     @classmethod
