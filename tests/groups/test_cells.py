@@ -314,8 +314,9 @@ class Pages:
         yield from (Page("1", "x|y"), Page("2", "N/A"), Page("3", ["y", "x", "x"]), Page("4", "|"))
 
 
-def test_cells_of_documents():
-    settings = {"separator": "|", "unknown_values": ["n/a"]}
+@pytest.mark.parametrize("kind", [list, iter])
+def test_cells_of_documents(kind):
+    settings = {"separator": "|", "unknown_values": kind(["n/a"])}
     groups = Groups.from_docs(Pages(), "topic", recode={"y": "z"}, **settings)
     assert groups.to_frame().to_numpy().tolist() == [
         ["1", "x", 0.5], ["1", "z", 0.5], ["2", "@UNKNOWN", 1],
