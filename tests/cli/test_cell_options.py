@@ -18,7 +18,7 @@ MEASURE = ("-m", "AWRF@2", "--target", "uniform")
 COMMANDS = {
     "compare": (*FILES, *MEASURE, "-g"),
     "doctor": (*FILES[:2], "--target", "uniform", "-k", "2", "-g"),
-    "evaluate": (*FILES, *MEASURE, "--by-query", "-g"),
+    "evaluate": (*FILES, *MEASURE, "--per-query", "-g"),
     "explain": (*FILES[:2], *MEASURE, "-g"),
     "export": ("store", "-o", "output", "--qrels", "qrels.txt", *MEASURE, "-g"),
     "frontier": (*FILES[:2], "-x", "AWRF@2", "-a", "1", "--target", "uniform", "-g"),
@@ -33,10 +33,8 @@ COMMANDS = {
 def test_each_command_with_groups_is_tested():
     context = click.Context(cli)
     commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
-    of_groups = {
-        n for n, command in commands.items() if any(map(is_file_of_groups, command.params))
-    }
-    assert of_groups == {*COMMANDS}
+    of_groups = [n for n, one in commands.items() if any(map(is_file_of_groups, one.params))]
+    assert {*of_groups} == {*COMMANDS}
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def test_remarks_name_options(command, outputs):
     _, text = outputs(command, "docno\tgroup\na\tx\nb\tNone\nc\ty\n")
     assert "--unknown-value" in text and "None" in text
     _, text = outputs(command, "docno\tgroup\na\tx\nb\tNone\nc\ty\n", "--unknown-value", "")
-    assert text == ""
+    assert "'None'" not in text
 
 
 def test_strict_refuses_labels_that_may_be_wrong(folder, fairtk):
