@@ -337,9 +337,11 @@ class Groups(EqualByContent):
         note: dict[str, Any] = {}
         if self.name != stem(path):
             note["name"] = self.name
-        if level_order([levels[i] for i in np.unique(rows.level)], UNKNOWN) != levels:
-            note["levels"] = list(levels)
         named = levels[unknown] if unknown >= 0 else None
+        known = [level for level in levels if level != named]
+        order = level_order([levels[i] for i in np.unique(rows.level)], UNKNOWN)
+        if order != levels or any(remarks_on_labels(known, self.name, False)):
+            note["levels"] = list(levels)
         if named != (UNKNOWN if UNKNOWN in levels else None):
             note["unknown"] = named
         if (np.abs(rows.total() - 1) >= _ROUNDING).any():

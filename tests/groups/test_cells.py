@@ -304,6 +304,14 @@ def test_a_name_with_a_separator_is_one_group():
     assert list(Groups.from_frame(frame).levels) == ["Trinidad", "Trinidad; Tobago"]
 
 
+def test_written_groups_are_read_without_a_remark(tmp_path):
+    frame = pd.DataFrame({"docno": ["a", "b", "c"], "group": ["Trinidad", "trinidad", "None"]})
+    with pytest.warns(DataWarning):
+        groups = Groups.from_frame(frame, unknown_values=())
+    groups.write(tmp_path / "group.tsv")
+    assert Groups.read(tmp_path / "group.tsv") == groups
+
+
 class Page:
     def __init__(self, doc_id, topic):
         self.doc_id, self.topic = doc_id, topic
