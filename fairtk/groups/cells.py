@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ SPELLINGS = frozenset({"", "<na>", "n/a", "nan", "none", "null", "unknown"})
 
 _SEPARATORS = ";|,/&+:\t\n"
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_UNUSUAL_SPACE = re.compile(r"\s\s|[^\S \n]")
 _QUOTED_LIST = re.compile(rf"[\[({{]\s*(?:{_QUOTED})(?:\s*,?\s*(?:{_QUOTED}))*\s*,?\s*[\])}}]")
 
 
@@ -48,6 +50,14 @@ def check_unknown_values(values: Any, where: str) -> frozenset[str] | None:
 def plain_spelling(text: str) -> str:
     """Return a text in lower case, without white space around it and with single spaces."""
     return " ".join(text.split()).casefold()
+
+
+def _plain_spellings(labels: list[str]) -> list[str]:
+    """Return `plain_spelling` of each label, at once if none has unusual white space."""
+    text = "\n" + "\n".join(labels) + "\n"
+    if text.count("\n") != len(labels) + 1 or _UNUSUAL_SPACE.search(text):
+        return [*map(plain_spelling, labels)]
+    return text[1:-1].casefold().split("\n")
 
 
 def rows_of_cells(
@@ -131,7 +141,7 @@ def parts_of(cell: Any, separator: str | None, unknown: Collection[str]) -> list
 def list_in_text(text: str) -> list[str] | None:
     """Return the strings in the text of a list, as Python, NumPy, JSON and DuckDB write it."""
     text = text.strip()
-    if text[:1] not in ("[", "(", "{"):
+    if not text.startswith(("[", "(", "{")):
         return None
     if _QUOTED_LIST.fullmatch(text):
         return [str(ast.literal_eval(item)) for item in re.findall(_QUOTED, text)]
@@ -150,34 +160,32 @@ def remarks_on_labels(labels: Iterable[str], name: str, decided: bool) -> Iterat
         decided: whether `unknown_values` says which labels mean an unknown group.
     """
     labels = list(labels)
-    plain = [plain_spelling(label) for label in labels]
-    spelled = [label for label, text in zip(labels, plain, strict=True) if text in SPELLINGS]
-    if spelled and not decided:
+    plain = _plain_spellings(labels)
+    count = Counter(plain)
+    if not decided and not SPELLINGS.isdisjoint(count):
+        spelled = [label for label, text in zip(labels, plain, strict=True) if text in SPELLINGS]
         yield _remark(UNKNOWN_SPELLINGS, name, spelled)
-    alike: dict[str, list[str]] = {}
-    for label, text in zip(labels, plain, strict=True):
-        alike.setdefault(text, []).append(label)
-    similar = [
-        label
-        for text, others in alike.items()
-        for label in others
-        if len(others) > 1 and (decided or text not in SPELLINGS)
-    ]
-    if similar:
-        yield _remark(SIMILAR_GROUPS, name, similar)
+    if len(count) < len(labels):
+        several = {
+            text for text, n in count.items() if n > 1 and (decided or text not in SPELLINGS)
+        }
+        similar = [label for label, text in zip(labels, plain, strict=True) if text in several]
+        if similar:
+            yield _remark(SIMILAR_GROUPS, name, similar)
     listed = [label for label in labels if list_in_text(label) is not None]
     if listed:
         yield _remark(SEVERAL_GROUPS, name, listed, ",")
-    for separator in _SEPARATORS:
-        several = [
+    together = "".join(labels)
+    for separator in filter(together.__contains__, _SEPARATORS):
+        joined = [
             label
             for label in labels
             if separator in label
             and len(parts := [*filter(None, map(plain_spelling, label.split(separator)))]) > 1
-            and all(part in alike for part in parts)
+            and all(part in count for part in parts)
         ]
-        if several:
-            yield _remark(SEVERAL_GROUPS, name, several, separator)
+        if joined:
+            yield _remark(SEVERAL_GROUPS, name, joined, separator)
 
 
 def _remark(kind: str, name: str, labels: list[str], separator: str = "") -> Remark:

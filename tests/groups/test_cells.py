@@ -170,7 +170,7 @@ def cases():
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
-@pytest.mark.parametrize(("entry", "form"), cases())
+@pytest.mark.parametrize(("entry", "form"), [*cases()])
 def test_all_forms_of_several_groups_have_the_same_values(entry, form, tmp_path, store):
     expected = of_long_form(entry, store.parent / "long", store)
     assert_frame_equal(ENTRIES[entry](FORMS[form](tmp_path), tmp_path, store), expected)
