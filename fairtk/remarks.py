@@ -90,6 +90,9 @@ EMPTY_DOCUMENTS = "empty documents"
 DROPPED_DOCUMENTS = "documents without space"
 UNKNOWN_TOKENS = "unknown tokens"
 CUT_TEXTS = "cut texts"
+SEVERAL_GROUPS = "several groups in a label"
+UNKNOWN_SPELLINGS = "spellings of unknown"
+SIMILAR_GROUPS = "similar labels"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -320,6 +323,21 @@ KINDS: dict[str, RemarkKind] = {
         "{measure} is 0 for all answers of all systems, for {queries}; {detail}",
     ),
     EQUAL_ANSWERS: RemarkKind(DataWarning, "all answers are equal, {detail}, for {queries}"),
+    SEVERAL_GROUPS: RemarkKind(
+        DataWarning,
+        "labels of groups seem to be several groups each ({count}: {detail}), but each counts as "
+        "one group; use `separator` to split them, or `levels` if each is one group",
+    ),
+    UNKNOWN_SPELLINGS: RemarkKind(
+        DataWarning,
+        "labels of groups seem to mean an unknown group ({count}: {detail}), but each counts as a "
+        "group; use `unknown_values` to decide which are unknown",
+    ),
+    SIMILAR_GROUPS: RemarkKind(
+        DataWarning,
+        "labels of groups differ only in case or white space ({count}: {detail}), but each counts "
+        "as a group; use one spelling for each group, or `levels` if these are different groups",
+    ),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),
     STUDY_WARNING: RemarkKind(None, "{detail}"),

@@ -133,6 +133,22 @@ CALLS = {
         [1, 3],
     ),
     "fairtk.Groups.from_frame levels": (levels, ["AB"]),
+    "fairtk.Groups.from_frame unknown_values": (
+        lambda v: Groups.from_frame(GROUPS.to_frame(), unknown_values=v).levels,
+        ["A"],
+    ),
+    "fairtk.Groups.of unknown_values": (
+        lambda v: Groups.of(GROUPS.to_frame(), unknown_values=v).levels,
+        ["A"],
+    ),
+    "fairtk.credit.providers unknown_values": (
+        lambda v: (
+            fairtk.credit.providers(
+                QRELS, RUN, GROUPS.to_frame(), unknown_values=v, resamples=9
+            ).table
+        ),
+        ["A"],
+    ),
     "fairtk.Groups.memberships docnos": (lambda v: GROUPS.memberships(v).level, ["d1"]),
     "fairtk.Target.for_qids qids": (lambda v: TARGET.for_qids(v).n_rows, ["q1"]),
     "fairtk.Target.drop_unknown qids": (
@@ -298,7 +314,8 @@ EXEMPT = re.compile(
     r"|fairtk\.batch\.Batches\.read |fairtk\.datasets\.trec_fair\.work_needed |.*_sections? .*"
     r"|fairtk\.report\.page_text |fairtk_papers\.|.*draw_trade_off "
     r"|fairtk\.llm\.Ledger\.(recorded|failures) "
-    r"|fairtk\.Groups\.(from_docs|read) levels|.* answers|fairtk\.exposure\.draw_rankings "
+    r"|fairtk\.Groups\.(from_docs|read) (levels|unknown_values)|.* answers"
+    r"|fairtk\.exposure\.draw_rankings "
     r"|fairtk\.(off_policy_utility alphas|frames\.Qrels\.without_labels qids|cli\.main args)"
 )
 

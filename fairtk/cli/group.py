@@ -81,6 +81,9 @@ def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
         text = notice(message, category)
         if text not in lines and (debug or not issubclass(category, FOR_DEVELOPERS)):
             lines.add(text)
+            context = click.get_current_context(silent=True)
+            if context is not None:
+                text = in_options(text, context.command)
             print(f"warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

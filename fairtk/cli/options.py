@@ -73,6 +73,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "MEASURE",
         "help": 'A measure, e.g. -m EE_D@5 -m "E(nDCG@5)"; `fairtk measures` lists them.',
     },
+    "providers": {"type": GROUPS_FILE, "metavar": "FILE"},
     "qrels": {"type": FILE_OR_NAME, "metavar": "FILE|DATASET"},
     "run": {"type": FILE},
     "runs": {"type": FILE},

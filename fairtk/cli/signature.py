@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairtk.cli.options import FILE, SHARED, STRICT_OPTION
+from fairtk.cli.options import FILE, SHARED, STRICT_OPTION, GroupsFile
 from fairtk.cli.source import Parameter, accepts_several, choices, members, name_of, signature
 
 ARGUMENTS = ("qrels", "run", "runs", "folder")
@@ -79,10 +79,17 @@ class SignatureCommand(click.Command):
             for kind in FORMATS
             if any(is_file_of(param, kind) for param in params)
         ]
-        return [*params, *formats, STRICT_OPTION]
+        cells = cell_options() if any(map(is_file_of_groups, params)) else []
+        return [*params, *formats, *cells, STRICT_OPTION]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; the files of a named format are passed with its name."""
+        """Run the command; files are passed with their format, and the settings of cells."""
+        separator = ctx.params.pop("separator", None)
+        unknown_values = ctx.params.pop("unknown_values", ()) or None
+        if separator is not None or unknown_values is not None:
+            for param in filter(is_file_of_groups, self.params):
+                name = str(param.name)
+                ctx.params[name] = with_cells(ctx.params[name], separator, unknown_values)
         for kind in FORMATS:
             form = ctx.params.pop(f"{kind}_format", None)
             if form is not None:
@@ -126,6 +133,39 @@ def with_format(files: Any, form: str) -> Any:
     if isinstance(files, tuple):
         return tuple(FormattedFile(file, form) for file in files)
     return None if files is None else FormattedFile(files, form)
+
+
+def is_file_of_groups(param: click.Parameter) -> bool:
+    """Return whether a parameter is a file of groups or providers."""
+    return isinstance(param.type, GroupsFile)
+
+
+def cell_options() -> list[click.Option]:
+    """Return the options for the cells of group files: ``--separator`` and ``--unknown-value``."""
+    return [
+        click.Option(
+            ["--separator"],
+            metavar="TEXT",
+            help="The separator of several groups in a cell of a groups file, e.g. '|'. The text "
+            "of a list, such as ['x', 'y'], is then this list.",
+        ),
+        click.Option(
+            ["--unknown-value", "unknown_values"],
+            metavar="TEXT",
+            multiple=True,
+            help="A text of a groups file that means an unknown group, e.g. n/a, in any case. With "
+            "'', only empty groups are unknown. Repeatable.",
+        ),
+    ]
+
+
+def with_cells(files: Any, separator: str | None, unknown_values: tuple[str, ...] | None) -> Any:
+    """Return one or several files of groups with the settings of their cells."""
+    from fairtk.io.formats import GroupFile
+
+    if isinstance(files, tuple):
+        return tuple(GroupFile(file, separator, unknown_values) for file in files)
+    return None if files is None else GroupFile(files, separator, unknown_values)
 
 
 def parameter(parameter: Parameter, description: str) -> click.Parameter:

@@ -7,7 +7,7 @@ queries, not within each query (Biega et al. 2018, "Equity of Attention").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -104,6 +104,8 @@ def providers(
     run: pd.DataFrame | str | PathLike[str],
     providers: Groups | pd.DataFrame | str | PathLike[str],
     *,
+    separator: str | None = None,
+    unknown_values: Iterable[str] | None = None,
     cutoff: int = 5,
     browsing: BrowsingModel | str = "MU",
     weights: Mapping[str, float] | None = None,
@@ -123,7 +125,10 @@ def providers(
         qrels: labels for merit: a frame or a file.
         run: R, S, X or C: a frame or a file.
         providers: the provider of each document (``docno``, ``group`` and optionally ``weight``).
-            A file, a frame or groups.
+            A file, a frame, a dict ``{docno: provider}`` or groups. A list of providers in a
+            document's cell is several providers.
+        separator: splits texts with several providers; see `fairtk.Groups.from_frame`.
+        unknown_values: texts that mean an unknown provider; see `fairtk.Groups.from_frame`.
         cutoff: the number of ranks to read, at least 1.
         browsing: the browsing model, such as ``"RBP(p=0.8)"``. An object or its name; for exact
             exposure, the model of the frame.
@@ -146,7 +151,7 @@ def providers(
     top = checks.open_interval("top", top, where)
     confidence = checks.open_interval("confidence", confidence, where)
     seed = checks.integer("seed", seed, where, 0)
-    owners = _owners(providers)
+    owners = Groups.of(providers, separator, unknown_values)
     if not len(owners.docnos):
         raise InputError(f"{where} (providers): no rows")
     for name, value in (("browsing", browsing), ("cutoff", cutoff)):
@@ -213,15 +218,6 @@ def gini(shares: FloatArray) -> FloatArray:
     n = shares.shape[1]
     ranks = 2 * np.arange(1, n + 1) - n - 1
     return np.asarray(np.sort(shares, axis=1) @ ranks / n)
-
-
-def _owners(providers: Any) -> Groups:
-    providers = frame_of(providers)
-    if isinstance(providers, Groups):
-        return providers
-    if isinstance(providers, pd.DataFrame):
-        return Groups.from_frame(providers, name="provider")
-    return Groups.read(providers)
 
 
 def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArray:
@@ -411,9 +407,10 @@ def query_gain(
     ]
     sign = 1.0 if utility.better == "higher" else -1.0
     gain = sign * (both[0] - both[1])
-    askers = groups
-    if isinstance(groups, pd.DataFrame):
-        askers = Groups.from_frame(groups.rename(columns={QID: DOCNO}), name="askers")
+    askers = frame_of(groups)
+    if isinstance(askers, pd.DataFrame):
+        askers = askers.rename(columns={QID: DOCNO})
+    askers = Groups.of(askers)
     memberships = askers.memberships(labels.qids)
     counts = askers.space.known(memberships.level)
     levels, column = np.unique(memberships.level[counts], return_inverse=True)

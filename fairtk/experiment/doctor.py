@@ -6,7 +6,7 @@ The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -30,7 +30,9 @@ from fairtk.frames import LABEL, QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
 from fairtk.frames.columns import from_ir_measures
 from fairtk.groups import Groups, Target
+from fairtk.groups.distances import UNKNOWN
 from fairtk.groups.groups import groups_of_rows
+from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.qrels import labels_in, qrels_rows
 from fairtk.io.rows import Rows, read_table
@@ -180,6 +182,8 @@ def doctor(
     ranked, results = read_with_findings(run, "run", run_rows, partial(run_of, order="auto"))
     checked_labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, labels_in)
     groups = frame_of(groups)
+    if isinstance(groups, Mapping):  # of names
+        groups = [*GivenGroups.read(groups).attributes.values()]
     is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
     sources = [groups] if is_single else list(groups)
     attributes, wrong_groups = _read_groups(sources)
@@ -242,9 +246,10 @@ def _tie_effects(
     return pd.concat([table for table, _ in parts], ignore_index=True), results
 
 
-def _attribute(rows: Rows, name: str | None) -> Groups:
+def _attribute(rows: Rows, name: str | None, source: Any) -> Groups:
+    cells = (source.separator, source.unknown_values) if isinstance(source, GroupFile) else ()
     with file_errors(rows.path):
-        return groups_of_rows(rows, name)
+        return groups_of_rows(rows, name, UNKNOWN, None, "count", None, *cells)
 
 
 def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
@@ -259,7 +264,7 @@ def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
             continue
         source = frame_of(source)
         name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
-        check = partial(_attribute, name=name)
+        check = partial(_attribute, name=name, source=source)
         attribute, wrong = read_with_findings(path, "groups", read_table, check)
         findings += wrong
         if attribute is not None:

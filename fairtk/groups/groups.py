@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from operator import eq
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.accepted import frame_of
+from fairtk.frames.accepted import column_of, frame_of
 from fairtk.frames.ids import Ids, are_ids, as_strings, find_flaw
 from fairtk.frames.schema import (
     Refuse,
@@ -48,6 +48,14 @@ from fairtk.frames.schema import (
     check_numbers,
     check_unique,
     refuse_in,
+)
+from fairtk.groups.cells import (
+    check_separator,
+    check_unknown_values,
+    parts_of,
+    plain_spelling,
+    remarks_on_labels,
+    rows_of_cells,
 )
 from fairtk.groups.distances import (
     UNKNOWN,
@@ -58,10 +66,12 @@ from fairtk.groups.distances import (
     expand_runs,
     group_exposure,
 )
+from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
+from fairtk.remarks import emit
 from fairtk.wording import did_you_mean, format_list
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -157,18 +167,22 @@ class Groups(EqualByContent):
     @classmethod
     def from_frame(
         cls,
-        df: pd.DataFrame,
+        df: pd.DataFrame | Mapping[str, Any],
         name: str = "group",
         unknown: str | None = UNKNOWN,
         levels: Sequence[str] | None = None,
         split: str = "count",
         normalize: bool = True,
+        separator: str | None = None,
+        unknown_values: Iterable[str] | None = None,
     ) -> Groups:
         """Return the groups in a frame.
 
         Args:
             df: ``docno``, ``group`` and optionally ``weight`` (at least 0; default 1), one row per
-                document and group. A missing group (NaN) is the unknown level. Not changed.
+                document and group, or a dict ``{docno: group}``. A missing group (NaN) and an empty
+                list are the unknown level. A list, a tuple, a set or an array of groups is as many
+                rows with the weight of its row. Not changed.
             name: the attribute.
             unknown: the level of documents whose group is not known; `None` for no such level.
             levels: the levels in order; by default the unknown one, then those of the frame by
@@ -177,6 +191,11 @@ class Groups(EqualByContent):
                 weights, ``"equal"`` equally.
             normalize: whether to divide each document's weights by their sum. TREC Fair Ranking
                 2022 does so except for gender, where a page with two genders counts fully for both.
+            separator: splits texts with several groups, e.g. ``"|"``; the text of a list, such as
+                ``"['x', 'y']"``, is this list. `None` if each text is one group.
+            unknown_values: texts that mean an unknown group, in any case and with any white space
+                around them, e.g. ``["n/a"]``; ``()`` for none. `None` for none, too, but with a
+                warning if there are labels such as ``"unknown"`` and ``"nan"``.
 
         Raises:
             ColumnError: a column is missing.
@@ -184,7 +203,9 @@ class Groups(EqualByContent):
             InputError: a weight is negative or not finite, the weights of a document sum to 0, or a
                 group is not one of the levels.
         """
-        return groups_of_frame(frame_of(df), name, unknown, levels, split, normalize)
+        frame = _group_frame(df)
+        cells = (separator, unknown_values)
+        return groups_of_frame(frame, name, unknown, levels, split, normalize, *cells)
 
     @classmethod
     def from_docs(
@@ -197,6 +218,8 @@ class Groups(EqualByContent):
         split: str = "count",
         normalize: bool = True,
         recode: Mapping[str, str] | None = None,
+        separator: str | None = None,
+        unknown_values: Iterable[str] | None = None,
     ) -> Groups:
         """Return the groups in a field of a dataset's documents.
 
@@ -211,12 +234,19 @@ class Groups(EqualByContent):
             split: as in `from_frame`; `recode` adds the counts of merged levels.
             normalize: as in `from_frame`.
             recode: new names of values, e.g. ``{"UNK": "@UNKNOWN"}``.
+            separator: as in `from_frame`.
+            unknown_values: as in `from_frame`.
 
         Raises:
             InputError: the documents do not have the field, or as in `from_frame`.
         """
-        frame = _frame_from_docs(dataset, field, unknown, recode or {})
-        return cls.from_frame(frame, name or field, unknown, levels, split, normalize)
+        name = name or field
+        separator = check_separator(separator, f"Groups {name!r}")
+        values = check_unknown_values(unknown_values, f"Groups {name!r}")
+        frame = _frame_from_docs(dataset, field, unknown, recode or {}, separator, values or ())
+        return groups_of_frame(
+            frame, name, unknown, levels, split, normalize, unknown_values=values
+        )
 
     @classmethod
     def read(
@@ -227,6 +257,8 @@ class Groups(EqualByContent):
         levels: Sequence[str] | None = None,
         split: str = "count",
         normalize: bool | None = None,
+        separator: str | None = None,
+        unknown_values: Iterable[str] | None = None,
     ) -> Groups:
         """Read groups from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
@@ -240,32 +272,50 @@ class Groups(EqualByContent):
             levels: as in `from_frame`.
             split: as in `from_frame`.
             normalize: as in `from_frame`; by default as in the note, or True.
+            separator: as in `from_frame`.
+            unknown_values: as in `from_frame`.
 
         Raises:
             FormatError: a column is missing, or `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
         with file_errors(path):
-            return groups_of_rows(rows, name, unknown, levels, split, normalize)
+            cells = (separator, unknown_values)
+            return groups_of_rows(rows, name, unknown, levels, split, normalize, *cells)
 
     @classmethod
-    def of(cls, source: Any) -> Groups:
-        """Return groups from `Groups`, a frame, or a file.
+    def of(
+        cls,
+        source: Any,
+        separator: str | None = None,
+        unknown_values: Iterable[str] | None = None,
+    ) -> Groups:
+        """Return groups from `Groups`, a frame, a dict, or a file.
 
         The attribute is named by ``attrs["name"]`` of a frame (default ``group``), by
         ``"NAME=FILE"``, or by the file name.
+
+        Args:
+            source: the groups: an object, a frame, a dict ``{docno: group}`` or a file.
+            separator: as in `from_frame`; ignored for `Groups`.
+            unknown_values: as in `from_frame`; ignored for `Groups`.
         """
-        source = frame_of(source)
+        source = _group_frame(source)
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
             given = source.attrs.keys() & {"unknown", "levels", "normalize"}
             noted = {key: source.attrs[key] for key in given}
-            return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
+            name = source.attrs.get("name", GROUP)
+            return cls.from_frame(
+                source, name, **noted, separator=separator, unknown_values=unknown_values
+            )
+        if isinstance(source, GroupFile):
+            separator, unknown_values = source.separator, source.unknown_values
         if isinstance(source, str | PathLike):
             name, path = name_and_path(source)
-            return cls.read(path, name)
-        raise InputError(f"expected Groups, a DataFrame or a file, got {source!r:.80}")
+            return cls.read(path, name, separator=separator, unknown_values=unknown_values)
+        raise InputError(f"expected Groups, a DataFrame, a dict or a file, got {source!r:.80}")
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
@@ -287,9 +337,11 @@ class Groups(EqualByContent):
         note: dict[str, Any] = {}
         if self.name != stem(path):
             note["name"] = self.name
-        if level_order([levels[i] for i in np.unique(rows.level)], UNKNOWN) != levels:
-            note["levels"] = list(levels)
         named = levels[unknown] if unknown >= 0 else None
+        known = [level for level in levels if level != named]
+        order = level_order([levels[i] for i in np.unique(rows.level)], UNKNOWN)
+        if order != levels or any(remarks_on_labels(known, self.name, False)):
+            note["levels"] = list(levels)
         if named != (UNKNOWN if UNKNOWN in levels else None):
             note["unknown"] = named
         if (np.abs(rows.total() - 1) >= _ROUNDING).any():
@@ -564,6 +616,8 @@ def groups_of_rows(
     levels: Sequence[str] | None = None,
     split: str = "count",
     normalize: bool | None = None,
+    separator: str | None = None,
+    unknown_values: Iterable[str] | None = None,
 ) -> Groups:
     """Return the groups in the rows of a file; see `fairtk.Groups.read`."""
     check_weights(rows, [DOCNO, GROUP], "a groups file")
@@ -575,7 +629,18 @@ def groups_of_rows(
     if normalize is None:
         normalize = bool(note.get("normalize", True))
     name = name or note.get("name") or stem(rows.path)
-    return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, rows.refuse)
+    cells = (separator, unknown_values)
+    return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, *cells, rows.refuse)
+
+
+def _group_frame(source: Any) -> Any:
+    """Return a table or a dict ``{docno: group}`` as a frame; anything else unchanged."""
+    if isinstance(source, Mapping):
+        if {*source} >= {DOCNO, GROUP}:  # a dict of columns
+            return pd.DataFrame(source)
+        cells = pd.Series([*source.values()], dtype=object)
+        return pd.DataFrame({DOCNO: column_of(source), GROUP: cells})
+    return frame_of(source)
 
 
 def groups_of_frame(
@@ -585,13 +650,23 @@ def groups_of_frame(
     levels: Sequence[str] | None,
     split: str,
     normalize: bool,
+    separator: str | None = None,
+    unknown_values: Iterable[str] | None = None,
     refuse: Refuse | None = None,
 ) -> Groups:
     """Return the groups in a frame; see `fairtk.Groups.from_frame`."""
     where = f"Groups {name!r}"
     checks.choice("split", split, SPLITS, where)
     require_columns(frame, [DOCNO, GROUP], where)
+    separator = check_separator(separator, where)
+    unknown_texts = check_unknown_values(unknown_values, where)
     refuse = refuse or partial(refuse_in, where, frame=frame)
+    cells = rows_of_cells(frame[GROUP], separator, unknown_texts or (), refuse)
+    if cells is not None:
+        cell, groups = cells
+        refuse = partial(_refuse_cells, refuse, cell)
+        columns = frame.columns.intersection([DOCNO, WEIGHT])
+        frame = frame[columns].take(cell).reset_index(drop=True).assign(**{GROUP: groups})
     row, documents = _documents(frame[DOCNO], refuse)
     names, level = _levels(frame[GROUP], levels, unknown, where, refuse)
     weight = np.ones(len(frame))
@@ -614,7 +689,16 @@ def groups_of_frame(
         total[np.abs(total - 1) < _ROUNDING] = 1  # writing and reading must change nothing
         rows = rows.weighted(rows.weight / total[rows.row])
     index = -1 if unknown is None or unknown not in names else names.index(unknown)
+    if levels is None:
+        known = (label for label in names if label != unknown)
+        emit(remarks_on_labels(known, name, unknown_texts is not None), stacklevel=3)
     return Groups(LevelSpace((name,), (names,), (index,)), (documents,), (rows.matrix,))
+
+
+def _refuse_cells(refuse: Refuse, cell: IntArray, problem: RowProblem) -> NoReturn:
+    """Refuse the cells of groups that break a rule; `cell` is the row of each group."""
+    before = None if problem.before is None else int(cell[problem.before])
+    refuse(problem._replace(rows=pd.unique(cell[problem.rows]), before=before))
 
 
 def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
@@ -722,7 +806,12 @@ def write_weights(
 
 
 def _frame_from_docs(
-    dataset: Any, field: str, unknown: str | None, recode: Mapping[str, str]
+    dataset: Any,
+    field: str,
+    unknown: str | None,
+    recode: Mapping[str, str],
+    separator: str | None,
+    unknown_texts: Collection[str],
 ) -> pd.DataFrame:
     """Return ``docno``, ``group`` and ``weight`` from a field of documents."""
     if not hasattr(dataset, "docs_iter"):
@@ -736,7 +825,13 @@ def _frame_from_docs(
             fields = getattr(doc, "_fields", ())
             raise InputError(f"unknown field {field!r}{did_you_mean(field, fields)}")
         if doc.doc_id not in seen:
-            counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
+            counts: dict[str | None, float] = {}
+            for level, count in _counts(getattr(doc, field), doc.doc_id, field, separator):
+                name = None if level is None else recode.get(level, level)
+                if name is None or plain_spelling(name) in unknown_texts:
+                    name = unknown
+                counts[name] = counts.get(name, 0.0) + count
+            counts = {level: count for level, count in counts.items() if count}
             seen[doc.doc_id] = counts or {unknown: 1.0}
     rows = [(docno, *entry) for docno, counts in seen.items() for entry in counts.items()]
     frame = pd.DataFrame(rows, columns=[DOCNO, GROUP, WEIGHT])
@@ -744,10 +839,11 @@ def _frame_from_docs(
 
 
 def _counts(
-    value: Any, docno: str, field: str, recode: Mapping[str, str]
-) -> dict[str | None, float]:
+    value: Any, docno: str, field: str, separator: str | None
+) -> list[tuple[str | None, float]]:
+    """Return the groups in a field of a document, with their counts."""
     if value is None or value == "":
-        return {}
+        return []
     items: Iterable[tuple[Any, Any]]
     if isinstance(value, Mapping):
         items = value.items()
@@ -755,22 +851,21 @@ def _counts(
         # a value that is listed twice counts once
         items = [(v, 1) for v in Counter(v for v in value if v is not None)]
     elif isinstance(value, str | int):
-        items = [(value, 1)]
+        items = [(part, 1) for part in parts_of(str(value), separator, ())]
     else:
         raise InputError(
             f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
             f"by string, got {type(value).__name__}"
         )
-    result: dict[str | None, float] = {}
+    result = []
     for level, count in items:
         if not isinstance(count, int | float):
             raise InputError(
                 f"docno {docno!r}: counts in the field {field!r} must be numbers, got {count!r} "
                 f"for {level!r}"
             )
-        name = recode.get(str(level), str(level))
-        result[name] = result.get(name, 0.0) + count
-    return {level: count for level, count in result.items() if count}
+        result.append((None if level is None else str(level), count))
+    return result
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:

@@ -7,6 +7,7 @@ Ranking.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Literal, get_args
@@ -48,6 +49,27 @@ class FormattedFile(PathLike[str]):
 
     path: str | PathLike[str]
     form: str
+
+    def __fspath__(self) -> str:
+        return fspath(self.path)
+
+    def __str__(self) -> str:
+        return fspath(self.path)
+
+
+@dataclass(frozen=True)
+class GroupFile(PathLike[str]):
+    """A file of groups with settings of its cells; accepted instead of its path.
+
+    Attributes:
+        path: the path, also ``"NAME=FILE"``.
+        separator: as for `fairtk.Groups.read`.
+        unknown_values: as for `fairtk.Groups.read`.
+    """
+
+    path: str | PathLike[str]
+    separator: str | None
+    unknown_values: Iterable[str] | None
 
     def __fspath__(self) -> str:
         return fspath(self.path)

@@ -15,7 +15,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import GOLD_ANSWER, WEIGHT
+from fairtk.frames import GOLD_ANSWER, GROUP, WEIGHT
 from fairtk.frames.accepted import column_of, frame_of
 from fairtk.frames.ids import find_flaw
 from fairtk.frames.schema import Refuse, RowProblem, is_text, short_repr
@@ -169,6 +169,9 @@ def name_and_path(source: str | PathLike[str]) -> tuple[str | None, str]:
     return (name, path) if equals and name and not Path(text).exists() else (None, text)
 
 
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+
+
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
     """Check the rows of a file of groups or of a target, and convert its columns.
 
@@ -185,7 +188,11 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
             rows.frame[column] = values.mask(values == "")
         else:
             pairs = zip(values, values.isna(), strict=True)
-            wrong = [not (is_missing or is_text(value)) for value, is_missing in pairs]
+            may_be_list = column == GROUP and column in columns
+            wrong = [
+                not (missing or is_text(value) or (may_be_list and isinstance(value, _LISTS)))
+                for value, missing in pairs
+            ]
             rows.refuse_if(wrong, column, f"{column} must be a string, got {{}}")
         rows.refuse_flaws(column)
     if WEIGHT in rows.frame.columns:  # the caller reports which weight is invalid
