@@ -19,7 +19,7 @@ _WIDTH = 98
 
 @signature_command(
     "Find problems in a run, its labels and groups.",
-    {"fairtk:doctor": "qrels run groups target measures cutoff support"},
+    {"fairtk:doctor": "qrels run groups target measures cutoff support parent"},
 )
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
               help="Report how ties affect this measure. Repeatable.  [default: EE_D, EE_R, "
