@@ -223,7 +223,7 @@ class Evaluation:
         qrels: the columns that the measures read, e.g. ``qid``, ``docno``, ``label``,
             ``gold_answer``.
         qids: the queries; labels of other queries are ignored.
-        parent: the separator of document and passage in docnos; `None` without one.
+        parent: the separator of document and passage in docnos; `None` for no separator.
 
     Raises:
         ParameterError: a string is not a measure.

@@ -84,8 +84,9 @@ def test_samples_by_hand():
     samples = pd.concat([PASSAGES.assign(sample=0), PASSAGES.iloc[::-1].assign(sample=1)])
     samples["score"] = [3.0, 2, 1] * 2
     names = [f"EE_D({MODEL},normalize=False{e})@3" for e in ("", ",estimator='unbiased'")]
-    found = means([*names, "E(nDCG@3)"], samples)
-    assert found.tolist() == pytest.approx([53 / 32, 11 / 8, (1 / np.log2(3) + 1) / 2])
+    # E(EE-D) is the mean over samples: 31/16
+    found = means([*names, f"E({names[0]})", "E(nDCG@3)"], samples)
+    assert found.tolist() == pytest.approx([53 / 32, 11 / 8, 31 / 16, (1 / np.log2(3) + 1) / 2])
 
 
 def test_exact_exposure_by_hand():
@@ -205,6 +206,19 @@ def test_one_passage_per_document_changes_no_value(kind, seed):
     after = values(accepting(kind), passages.sample(frac=1, random_state=seed))
     for measure, value in before.items():
         np.testing.assert_allclose(after[measure], value, rtol=1e-12, err_msg=repr(measure))
+
+
+@pytest.mark.parametrize("kind", ["run", "samples", "credit"])
+def test_names_of_passages_do_not_matter(kind):
+    run = RUNS[kind].assign(parent=RUNS[kind]["docno"])
+    second = run.assign(score=run["score"] - 100, rank=run["rank"] + 100)
+    found = []
+    for names in (("%p0", "%p1"), ("-z", "-a")):
+        both = zip(names, (run, second), strict=True)
+        passages = pd.concat([one.assign(docno=one["docno"] + name) for name, one in both])
+        found.append(values(accepting(kind), passages))
+    for measure, value in found[0].items():
+        np.testing.assert_allclose(found[1][measure], value, rtol=1e-12, err_msg=repr(measure))
 
 
 # Several passages ------------------------------------------------------------------------------
