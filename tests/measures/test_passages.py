@@ -1,6 +1,8 @@
 """Labels of documents with runs of passages: the column ``parent``, or a separator in docnos."""
 
+import base64
 import json
+import zlib
 from contextlib import suppress
 from functools import cache
 
@@ -22,6 +24,7 @@ from fairtk.frames import Run
 from fairtk.measures import LabeledRun, parse
 from fairtk.measures.evaluation import evaluate
 from fairtk.plugins import registry
+from fairtk.report.queries import drill_down
 from fairtk.testing import toy_answers, toy_groups, toy_qrels, toy_run, toy_samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
@@ -375,3 +378,10 @@ def test_stages_keep_parents():
         out = stage(run)
         assert (out["parent"] == "doc " + out["docno"]).all(), stage
         assert len(out)
+
+
+def test_the_page_shows_the_labels_of_documents():
+    results = fairtk.evaluate(LABELS, PASSAGES, ["EE_D@3"], parent="%p")
+    [packed] = drill_down(results, 3).packed
+    shown = json.loads(zlib.decompress(base64.b64decode(packed)))
+    assert dict(zip(shown["d"], shown["l"], strict=True)) == {"d1%p1": 0, "d1%p2": 0, "d2%p1": 1}
