@@ -9,6 +9,7 @@ from functools import cache
 import ir_measures
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -385,3 +386,18 @@ def test_the_page_shows_the_labels_of_documents():
     [packed] = drill_down(results, 3).packed
     shown = json.loads(zlib.decompress(base64.b64decode(packed)))
     assert dict(zip(shown["d"], shown["l"], strict=True)) == {"d1%p1": 0, "d1%p2": 0, "d2%p1": 1}
+
+
+def test_stored_values_depend_on_the_separator(tmp_path):
+    topics = pd.DataFrame({"qid": ["q"], "query": ["bread"]})
+    # without parents no passage is judged; with them d2 is useful
+    for parent, want in ((None, 0), ("%p", 1 / 3), (None, 0), ("%p", 1 / 3)):
+        found = fairtk.Experiment(
+            {"a": pt.Transformer.from_df(PASSAGES)},
+            topics,
+            LABELS,
+            ["P@3"],
+            save_dir=tmp_path,
+            parent=parent,
+        )
+        assert found.means.loc["a"].tolist() == pytest.approx([want])
