@@ -10,7 +10,7 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import echo, show
-from fairtk.cli.signature import signature_command
+from fairtk.cli.signature import in_options, signature_command
 from fairtk.errors import DataWarning, InputError
 from fairtk.plugins.streams import to_stderr
 
@@ -19,7 +19,7 @@ _WIDTH = 98
 
 @signature_command(
     "Find problems in a run, its labels and groups.",
-    {"fairtk:doctor": "qrels run groups target measures cutoff support"},
+    {"fairtk:doctor": "qrels run groups target measures cutoff support parent"},
 )
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
               help="Report how ties affect this measure. Repeatable.  [default: EE_D, EE_R, "
@@ -55,7 +55,8 @@ def command(qrels: str, run: str, form: str, output: str | None, **options: Any)
         lines = [diagnosis.verdict, counts, ""]
         for finding in diagnosis.findings:
             lines += _wrapped(f"{finding.level}: {finding.text}", "  ")
-            lines += _wrapped(f"  -> {finding.remedy}", "     ")
+            remedy = in_options(finding.remedy, click.get_current_context().command)
+            lines += _wrapped(f"  -> {remedy}", "     ")
         show("\n".join(lines).rstrip(), diagnosis.table, form, output)
     if diagnosis.number("error"):
         raise InputError(f"{run}: {diagnosis.summary}")

@@ -14,7 +14,7 @@ from fairtk.plugins.streams import to_stderr
 
 @signature_command(
     "Evaluate run files against qrels.",
-    {"fairtk:evaluate": "qrels runs measures answers gold groups target order"},
+    {"fairtk:evaluate": "qrels runs measures answers gold groups target order parent"},
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
 @click.option(

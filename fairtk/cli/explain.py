@@ -18,7 +18,7 @@ _PARTS = ("group", "attribute", "rank", "query", "document")
 @signature_command(
     "Break AWRF, GroupEE_L or EE_L down by group, rank and query.",
     {
-        "fairtk:explain": "qrels run measures qid baseline bands",
+        "fairtk:explain": "qrels run measures qid baseline bands parent",
         "fairtk:evaluate": "groups target order",
     },
 )
@@ -37,6 +37,7 @@ def command(
     qid: str | None,
     baseline: str | None,
     bands: tuple[int, ...],
+    parent: str | None,
     groups: tuple[str, ...],
     target: tuple[str, ...],
     order: Any,
@@ -88,6 +89,7 @@ def command(
             baseline=None if baseline is None else as_run(baseline, "explain", order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,
+            parent=parent,
         )
     if plot is not None:
         explanation.plot(Path(plot))

@@ -27,6 +27,7 @@ from fairtk.frames.accepted import frame_of
 from fairtk.groups import Groups
 from fairtk.groups.distances import attention_matrix
 from fairtk.io.qrels import as_qrels
+from fairtk.io.runs import as_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.statistics.bootstrap import bootstrap_counts
@@ -113,6 +114,7 @@ def providers(
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 42,
+    parent: str | None = None,
 ) -> Providers:
     """Compare the exposure of providers over all queries with their merit.
 
@@ -138,6 +140,9 @@ def providers(
         resamples: bootstrap samples of the queries, at least 2.
         confidence: confidence level of the intervals, in (0, 1).
         seed: the seed of the bootstrap.
+        parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
+            passage of ``d1``, and a docno without it is its own document. Labels, groups and
+            providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Raises:
         InputError: no document has a provider, or a weight is missing (names the qid).
@@ -160,7 +165,7 @@ def providers(
     labels = as_qrels(qrels, where, (DOCNO, LABEL))
     if not len(labels):
         raise InputError(f"{where} (qrels): no rows")
-    judged = LabeledRun.of(labels, run, where)
+    judged = LabeledRun(labels, as_run(run, f"{where} (run)").with_parents(parent), where)
     of = "credit" if CREDIT in judged.run.frame.columns else "exposure"
     if of == "credit":
         judged, shares = expected_credit(judged)

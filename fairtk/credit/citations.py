@@ -25,7 +25,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.answers import flattened
-from fairtk.frames.columns import refuse_subsets
+from fairtk.frames.columns import PARENT, refuse_subsets
 from fairtk.remarks import INVALID_CITATIONS, UNCITED
 from fairtk.stage_context import remark
 from fairtk.transformers import FairTransformer
@@ -184,7 +184,7 @@ class Citations(FairTransformer):
         ranking = run.ranking[rows]
         begin = np.cumsum([0, *map(len, credit)])[:-1]
         values = np.concatenate([np.zeros(0), *credit])
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 QID: run.qids[run.query[rows]],
                 SAMPLE: run.ranking_sample[ranking],
@@ -195,6 +195,9 @@ class Citations(FairTransformer):
                 else values[:0],
             }
         )
+        if PARENT in inp.columns:
+            frame[PARENT] = inp[PARENT].to_numpy()[run.order[rows]]
+        return frame
 
     def _remark(self, kind: str, run: Run, rankings: BoolArray) -> None:
         answers = np.bincount(run.ranking_query[rankings], minlength=len(run.qids))

@@ -15,7 +15,7 @@ _MOST_ROWS = 20
 
 @signature_command(
     "Compare each provider's share of exposure with its merit.",
-    {"fairtk.credit:providers": "qrels run providers cutoff browsing top seed"},
+    {"fairtk.credit:providers": "qrels run providers cutoff browsing top seed parent"},
 )
 @plot_option("Also write a figure of the Lorenz curves")
 @printing_options

@@ -21,6 +21,7 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
+from fairtk.frames.columns import PASSAGE
 from fairtk.frames.runs import DUPLICATE_CREDIT
 from fairtk.frames.schema import check_numbers, check_unique, combined
 from fairtk.measures import LabeledRun
@@ -56,7 +57,8 @@ class Credit:
         self.ranking = pd.factorize(combined(run.frame_query, sample))[0]
         first = np.unique(self.ranking, return_index=True)[1]
         self.ranking_query = run.frame_query[first]
-        check_unique(self.ranking, run.frame_doc, DUPLICATE_CREDIT, run.refuse)
+        check_unique(self.ranking, run.passages[0], DUPLICATE_CREDIT, run.refuse)
+        self.credit = self.by_document(self.credit)
 
     @property
     def positions(self) -> IntArray:
@@ -92,6 +94,16 @@ class Credit:
         values = self.run.frame.iloc[row]
         sample = f", sample {values[SAMPLE]}" if SAMPLE in self.run.frame.columns else ""
         return f"qid {str(values[QID])!r}{sample}, docno {str(values[DOCNO])!r}"
+
+    def by_document(self, weight: FloatArray) -> FloatArray:
+        """Return weights of frame rows with those of a document's passages in its first row."""
+        if PASSAGE not in self.run.frame.columns:
+            return weight
+        code, distinct = pd.factorize(combined(self.ranking, self.run.frame_doc))
+        first = np.unique(code, return_index=True)[1]
+        result = np.zeros(len(weight))
+        result[first] = np.bincount(code, weights=weight, minlength=len(distinct))
+        return result
 
     def sums(self, weight: FloatArray) -> FloatArray:
         """Return the sum of weights of frame rows over each ranking; shape (n_rankings,)."""

@@ -399,7 +399,7 @@ class _Gap(CreditShares):
             )
         super().__init__(judged, True, measure["negative"])
         weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
-        attention = weight[np.minimum(self.positions, cutoff)]
+        attention = self.by_document(weight[np.minimum(self.positions, cutoff)])
         self.exposure = attention / np.maximum(self.sums(attention), 1e-300)[self.ranking]
         docnos, groups = self.run.docnos.text, measure["groups"]
         self.members: SparseRows | None = None

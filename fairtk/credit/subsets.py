@@ -36,7 +36,14 @@ from fairtk.frames import (
 )
 from fairtk.frames.accepted import frame_of
 from fairtk.frames.answers import PROMPT_CUT, check_lists, flattened, has_lists, hashable
-from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
+from fairtk.frames.columns import (
+    ERROR,
+    NO_DOCUMENT,
+    PARENT,
+    SOURCE_SAMPLE,
+    SUBSET,
+    refuse_subsets,
+)
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
@@ -261,6 +268,8 @@ def from_answers(
             CREDIT: credit[by_row],
         }
     )
+    if PARENT in answers.columns:
+        result[PARENT] = answers[PARENT].to_numpy()[run.order[row[by_row]]]
     if sampled:
         result[ERROR] = error[by_row]
     if statuses is not None:

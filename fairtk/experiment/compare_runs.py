@@ -62,6 +62,7 @@ def evaluate(
     order: Order = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
+    parent: str | None = None,
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -79,6 +80,9 @@ def evaluate(
         groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
         target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
             for measures that need a target but name none; one, or one per attribute of the groups.
+        parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
+            passage of ``d1``, and a docno without it is its own document. Labels, groups and
+            providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Returns:
         The results, with the runs as systems.
@@ -90,7 +94,7 @@ def evaluate(
     refuse_swapped_dicts(qrels, runs, "evaluate")
     results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
-        target=target,
+        target=target, parent=parent,
     )  # fmt: skip
     emit(results.remarks)
     return results
@@ -113,6 +117,7 @@ def _evaluate_all(
     order: Order = "auto",
     groups: Sequence[Any] = (),
     target: Any = (),
+    parent: str | None = None,
 ) -> Results:
     """Return the results, and add the runs to `checked` by name.
 
@@ -148,11 +153,12 @@ def _evaluate_all(
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
+        run = run.with_parents(parent)
         systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
         if checked is not None:
             checked[name] = run
         if qrels is None:
-            sizes.append(f"{name} {documents_per_query(run)}")
+            sizes.append(f"{name} {documents_per_query(run.by_parent())}")
     values = values_of_systems(systems, by_label, labels)
     remarks = list(values.remarks)
     parts = [part for measure in unique_measures for part in iter_parts(measure)]

@@ -28,7 +28,7 @@ from fairtk.experiment.inputs import (
 )
 from fairtk.frames import LABEL, QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
-from fairtk.frames.columns import from_ir_measures
+from fairtk.frames.columns import PARENT, from_ir_measures
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import UNKNOWN
 from fairtk.groups.groups import groups_of_rows
@@ -153,6 +153,7 @@ def doctor(
     measures: Sequence[Any] | str = (),
     cutoff: int = 5,
     support: int = 10,
+    parent: str | None = None,
 ) -> Diagnosis:
     """Find problems in a run, its labels and its groups, as the command ``fairtk doctor`` does.
 
@@ -171,6 +172,9 @@ def doctor(
             cutoff, and AWRF if there are groups and a target.
         cutoff: the number of ranks to check, above 0.
         support: report groups with fewer judged or retrieved documents than this.
+        parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
+            passage of ``d1``, and a docno without it is its own document. Labels, groups and
+            providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Raises:
         InputError: a file does not exist, or a measure or target is invalid.
@@ -198,17 +202,24 @@ def doctor(
             results.append(_error(what, "empty", text, 1, "write it again"))
     if ranked is None or checked_labels is None or not len(ranked) or not len(checked_labels):
         return Diagnosis(results, empty)
+    ranked = ranked.with_parents(parent)
+    try:
+        documents = ranked.by_parent()
+    except InputError as error:
+        remedy = f"fix the column {PARENT!r}; the checks below ignore it"
+        results.append(_error("run", "parents", str(error), 1, remedy))
+        ranked = documents = Run(ranked.frame.drop(columns=PARENT), ranked.where)
     ranking, labels = ranked.with_text_ids(), checked_labels.with_text_ids()
     results += findings.queries(ranking, labels)
-    results += findings.documents(ranked, checked_labels, cutoff)
+    results += findings.documents(documents, checked_labels, cutoff)
     results += findings.labels(labels)
     results += findings.rankings(ranking, ranked, checked_labels, cutoff)
     for attribute in attributes:
-        results += findings.groups(attribute, ranked, labels, cutoff, support)
+        results += findings.groups(attribute, documents, labels, cutoff, support)
     targets = _targets(given_groups)
     for name, fitted in targets.items():
         attribute = given_groups.attributes.get(name, given_groups.crossed)
-        results += findings.targets(attribute, fitted, ranked, cutoff)
+        results += findings.targets(attribute, fitted, documents, cutoff)
     effects = empty
     if set(ranking[QID]) & set(labels[QID]):
         texts = measure_list(measures, may_be_empty=True)

@@ -15,6 +15,8 @@ import pandas as pd
 from fairtk.display.tables import frame_html
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
+from fairtk.frames.columns import PARENT, PASSAGE
+from fairtk.frames.ids import Ids, parents_of
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
@@ -307,6 +309,10 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     retrieved = np.zeros(qrels.docnos.size, dtype=bool)
     retrieved[index[index >= 0]] = True
     unjudged = ranked.docnos[index < 0]
+    passages = _passages(ranked, qrels, int(retrieved.sum()))
+    if passages is not None:
+        yield passages
+        return
     like = _respelled(unjudged, qrels.docnos[~retrieved])
     if len(unmatched):
         level = "warning" if matched.any() else "error"
@@ -335,6 +341,40 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         )
         level = "warning" if share < _HALF else "note"
         yield Finding(level, "judged", "run, qrels", text, remedy, n - n_judged)
+
+
+SEPARATORS = ("%p", "::", "#", "_", "-", "/", ":", "|", "@", "~", "$", "+", " ")
+"""Common separators of document and passage in a docno."""
+_TRIED = 10_000
+"""The number of docnos with which separators are tried."""
+
+
+def _passages(ranked: Run, qrels: Qrels, n_judged: int) -> Finding | None:
+    """Return the finding that more docnos are passages of judged documents than are judged.
+
+    Args:
+        ranked: the run.
+        qrels: the labels.
+        n_judged: the number of retrieved docnos with labels.
+    """
+    if PASSAGE in ranked.frame.columns:
+        return None
+    docnos = ranked.docnos.take(np.arange(min(_TRIED, ranked.docnos.size)))
+    parents = [Ids(parents_of(docnos, separator)) for separator in SEPARATORS]
+    has_label = [index >= 0 for index in qrels.docnos.find_each(parents)]
+    n_matches = [np.count_nonzero(matches) for matches in has_label]
+    best = int(np.argmax(n_matches))
+    n = int(n_matches[best])
+    if n <= n_judged:
+        return None
+    separator, first = SEPARATORS[best], int(np.flatnonzero(has_label[best])[0])
+    text = (
+        f"{n} of {docnos.size} retrieved docnos are passages of judged documents if {separator!r} "
+        f"separates document and passage, {n_judged} are judged themselves (docno "
+        f"{docnos[first]!r} in the run, {parents[best][first]!r} in the qrels)"
+    )
+    remedy = f"set `parent={separator!r}`, or add the column {PARENT!r}"
+    return Finding("error", "passages", "run, qrels", text, remedy, n)
 
 
 def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
@@ -537,7 +577,9 @@ def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
     by_name = np.empty(len(run), dtype=np.int64)
     by_name[np.argsort(run[DOCNO].to_numpy(dtype=str), kind="stable")] = np.arange(len(run))
     labels = qrels.set_index([QID, DOCNO])[LABEL]
-    useful = labels.reindex(pd.MultiIndex.from_frame(run[[QID, DOCNO]])).fillna(0).to_numpy(float)
+    judged = run[PARENT].astype(str) if PARENT in run.columns else run[DOCNO]
+    pairs = pd.MultiIndex.from_arrays([run[QID], judged])
+    useful = labels.reindex(pairs).fillna(0).to_numpy(float)
     yield from (-by_name, by_name, -useful, useful)
     generator = np.random.default_rng(42)
     for _ in range(SHUFFLES):

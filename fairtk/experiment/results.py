@@ -49,7 +49,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.frames.answers import STATUSES, statuses_of
-from fairtk.frames.columns import ERROR, PROMPT_ID, SOURCE_SAMPLE
+from fairtk.frames.columns import ERROR, PARENT, PROMPT_ID, SOURCE_SAMPLE
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params
@@ -58,7 +58,7 @@ from fairtk.remarks import Remark
 
 Place: TypeAlias = str | PathLike[str]
 
-_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE, ANSWER_STATUS)
+_IN_CREDIT = (QID, SAMPLE, DOCNO, PARENT, RANK, CREDIT, ERROR, SOURCE_SAMPLE, ANSWER_STATUS)
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:

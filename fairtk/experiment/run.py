@@ -45,6 +45,7 @@ from fairtk.experiment.store import (
 from fairtk.experiment.values import (
     Evaluation,
     no_rows,
+    rows_with_parents,
     stored_notes,
     stored_rows,
 )
@@ -151,6 +152,7 @@ def Experiment(
     batch_size: int | None = None,
     fail_fast: bool = False,
     retry_failed: bool = False,
+    parent: str | None = None,
 ) -> Results:
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
@@ -182,6 +184,9 @@ def Experiment(
         retry_failed: whether to request prompts once more whose calls failed in a way that cannot
             pass, e.g. because the model refuses the prompt. Queries that failed for other reasons
             are always tried again.
+        parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
+            passage of ``d1``, and a docno without it is its own document. Labels and groups are
+            then of documents. `None` for the column ``parent`` of results, if any.
 
     Raises:
         InputError: topics, labels or measures are missing or invalid.
@@ -206,6 +211,7 @@ def Experiment(
         batch_size=batch_size,
         fail_fast=fail_fast,
         retry_failed=retry_failed,
+        parent=parent,
     )
     engine = prepared[0]
     for name, node in engine.tree.ends.items():
@@ -259,6 +265,7 @@ def _prepare(
     batch_size: int | None = None,
     fail_fast: bool = False,
     retry_failed: bool = False,
+    parent: str | None = None,
     durable: bool | None = None,
 ) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
     """Return engine, evaluation, frames of results, names of all systems, and baseline.
@@ -289,7 +296,7 @@ def _prepare(
         topics = _labeled(topics, qrels)
     durable = save_dir is not None if durable is None else durable
     queries = Topics(topics, durable)
-    evaluation = Evaluation(measures, qrels, queries.qids)
+    evaluation = Evaluation(measures, qrels, queries.qids, parent)
     for name, frame in frames.items():
         evaluation.refuse_samples(name, frame)
     tree = Tree(pipelines, durable)
@@ -340,7 +347,7 @@ def _results(
     emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 4)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
-    rows = stored_rows(engine.store, cells, frame_rows)
+    rows = rows_with_parents(stored_rows(engine.store, cells, frame_rows), evaluation.parent)
     content = {
         n: frame_rows[n]
         if n in frame_rows

@@ -35,7 +35,7 @@ from fairtk.frames import (
     digest,
     require_columns,
 )
-from fairtk.frames.columns import OF_EXPOSURE, PROMPT_ID, rows_by_code
+from fairtk.frames.columns import OF_EXPOSURE, PARENT, PROMPT_ID, rows_by_code
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import no_common_query
 from fairtk.measures import FairMeasure, format_measure, parse
@@ -157,7 +157,8 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
 
 def columns_read(measures: Iterable[Any]) -> set[str]:
     """Return the columns of runs that measures read."""
-    columns = {*run_columns(measures), QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+    columns = {*run_columns(measures), QID, DOCNO, PARENT, SCORE, RANK, SAMPLE}
+    columns |= {EXPOSURE, *OF_EXPOSURE}
     return (
         columns if columns.isdisjoint((QANSWER, CREDIT)) else {*columns, ANSWER_STATUS, PROMPT_ID}
     )
@@ -222,6 +223,7 @@ class Evaluation:
         qrels: the columns that the measures read, e.g. ``qid``, ``docno``, ``label``,
             ``gold_answer``.
         qids: the queries; labels of other queries are ignored.
+        parent: the separator of document and passage in docnos; `None` for no separator.
 
     Raises:
         ParameterError: a string is not a measure.
@@ -229,8 +231,13 @@ class Evaluation:
     """
 
     def __init__(
-        self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str]
+        self,
+        measures: Iterable[Any],
+        qrels: pd.DataFrame | None,
+        qids: Sequence[str],
+        parent: str | None = None,
     ) -> None:
+        self.parent = parent
         measures = [measures] if isinstance(measures, str | ir_measures.Measure) else measures
         self.measures = measures_by_label(map(parse, measures))
         self.qids: list[str] = []
@@ -324,7 +331,8 @@ class Evaluation:
             return None
         libraries = {n: v for n, v in environment()["packages"].items() if n != "fairtk"}
         form = "with remarks"  # what is stored besides the values
-        return digest([form, content, key_of(identities), self.qids, self.qrels, libraries], 16)
+        inputs = [form, content, key_of(identities), self.qids, self.qrels, libraries]
+        return digest(inputs if self.parent is None else [*inputs, self.parent], 16)
 
     def _measured(
         self, systems: list[str], frame: Callable[..., pd.DataFrame]
@@ -434,6 +442,22 @@ def stored_rows(
         return unpack(table, codes=codes)
 
     return rows
+
+
+def rows_with_parents(rows: SystemRows, parent: str | None) -> SystemRows:
+    """Return the function for rows with the column ``parent``; see `Run.with_parents`."""
+    if parent is None:
+        return rows
+
+    def with_parents(
+        system: str, columns: Collection[str] | None = None, **options: Any
+    ) -> pd.DataFrame:
+        frame = rows(system, columns, **options)
+        if columns is not None and PARENT not in columns:
+            return frame
+        return Run(frame, f"system {system!r}").with_parents(parent).frame
+
+    return with_parents
 
 
 class _ByQuery:

@@ -143,6 +143,13 @@ Coded: TypeAlias = tuple[IntArray, Ids]
 """The code of each row's id, and the distinct ids."""
 
 
+def parents_of(ids: Ids, separator: str) -> ObjectArray:
+    """Return each id up to its last separator, or whole without the separator; shape (n_ids,)."""
+    parts = pc.split_pattern(ids.arrow, separator, max_splits=1, reverse=True)
+    parents: ObjectArray = pc.list_element(parts, 0).to_numpy(zero_copy_only=False)
+    return parents
+
+
 def coded_again(codes: IntArray, ids: Ids) -> Coded:
     """Return new codes of a subset of rows, and the ids that occur in it."""
     new_codes, seen = pd.factorize(codes)

@@ -176,7 +176,11 @@ class Qrels(EncodedFrame, Deriving):
         return part
 
     def labels_of(self, run: Run) -> FloatArray:
-        """Return the label of each sorted row of a run; shape (n_rows,), NaN without a label."""
+        """Return the label of each sorted row of a run; shape (n_rows,), NaN without a label.
+
+        Passages have the labels of their documents (`Run.by_parent`).
+        """
+        run = run.by_parent()
         query = self.qids.find(run.qids)[run.query]
         doc = run.indices_in(self.docnos)[run.doc]
         labels: FloatArray = np.append(self.labels, np.nan)[self.label_rows(query, doc)]

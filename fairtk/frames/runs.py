@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError
+from fairtk import checks
+from fairtk.errors import DuplicateError, InputError
 from fairtk.frames.columns import (
     DOCNO,
+    PARENT,
+    PASSAGE,
     QID,
     RANK,
     SAMPLE,
@@ -25,9 +28,10 @@ from fairtk.frames.columns import (
     IntArray,
 )
 from fairtk.frames.encoded import EncodedFrame
-from fairtk.frames.ids import Ids, coded_again
+from fairtk.frames.ids import Coded, Ids, coded_again, parents_of
 from fairtk.frames.schema import (
     RowProblem,
+    check_ids,
     check_ids_among,
     check_order,
     check_unique,
@@ -102,6 +106,7 @@ class Run(EncodedFrame):
 
     def __init__(self, data: Any, where: str, **options: Any) -> None:
         super().__init__(data, SCORE, where, [QID], **options)
+        self._passages: Coded | None = (options.get("ids") or {}).get(PASSAGE)
         self._among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)
 
     def __getattr__(self, name: str) -> Any:
@@ -124,6 +129,17 @@ class Run(EncodedFrame):
         """Return the run after all checks."""
         _ = self.order
         return self
+
+    @property
+    def passages(self) -> Coded:
+        """The codes of the docnos of frame rows, which are passages in a run of `by_parent`."""
+        return self._docs if self._passages is None else self._passages
+
+    @property
+    def coded_ids(self) -> dict[str, Coded]:
+        """The codes of the id columns that are encoded, by column."""
+        passages = {} if self._passages is None else {PASSAGE: self._passages}
+        return super().coded_ids | passages
 
     def indices_in(self, ids: Ids) -> IntArray:
         """Return the index in `ids` of each of `docnos`; -1 if absent.
@@ -170,7 +186,7 @@ class Run(EncodedFrame):
         frame, samples = self.frame, self.samples
         if samples is not None:
             return _varies(self.frame_query, samples)
-        if DOCNO in frame.columns and repeats(self.frame_query, self.frame_doc).any():
+        if DOCNO in frame.columns and repeats(self.frame_query, self.passages[0]).any():
             return True
         if RANK not in frame.columns:
             return False
@@ -230,15 +246,99 @@ class Run(EncodedFrame):
         vars(part).update(zip(SortedRows._fields, restricted, strict=True))
         return part
 
+    # Passages ----------------------------------------------------------------------------------
+
+    def with_parents(self, separator: str | None) -> Run:
+        """Return the run with the column ``parent``: each docno up to the last separator.
+
+        A docno without the separator is its own parent.
+
+        Args:
+            separator: e.g. ``"%p"``, as in PyTerrier; `None` to return the run unchanged.
+
+        Raises:
+            InputError: the run has the column already.
+            ParameterError: the separator is not text, or is empty.
+        """
+        if separator is None:
+            return self
+        checks.text("parent", separator, self.where)
+        if PARENT in self.frame.columns:
+            raise InputError(
+                f"{self.where}: the run has the column {PARENT!r} already; drop it, or do not set "
+                f"`parent={separator!r}`"
+            )
+        if DOCNO not in self.frame.columns:
+            return self
+        return self.with_column(PARENT, parents_of(self.docnos, separator)[self.frame_doc])
+
+    @cached_property
+    def _parents(self) -> Coded:
+        """The parents of frame rows, checked."""
+        codes, parents = check_ids(self.frame[PARENT], PARENT, self.refuse)
+        doc, docnos = self._docs
+        first = np.zeros(docnos.size, dtype=np.int64)
+        first[doc[::-1]] = np.arange(len(doc))[::-1]  # the last assignment to an index wins
+        wrong = np.flatnonzero(codes != codes[first[doc]])
+        if len(wrong):
+            row = int(wrong[0])
+            other = int(first[doc[row]])
+            message = (
+                f"docno {docnos[doc[row]]!r} must have one parent, got {parents[codes[other]]!r} "
+                f"in row {other} (qid {str(self.qids[self.frame_query[other]])!r}) and "
+                f"{parents[codes[row]]!r} in row {row}"
+            )
+            self.refuse(RowProblem(wrong, message, remedy=f"fix the column {PARENT!r}"))
+        return codes, parents
+
+    def by_parent(self) -> Run:
+        """Return the run with the documents of its passages as docnos, and its order.
+
+        Each row is still a passage, so a ranking may have a document several times. The docnos of
+        passages are in the column ``passage``. A run without the column ``parent`` is returned
+        unchanged.
+
+        Raises:
+            InputError: a parent is missing or invalid, or a docno has two.
+        """
+        if not {DOCNO, PARENT} <= {*self.frame.columns}:
+            return self
+        if SCORE in self.frame.columns:
+            self.checked()  # errors name passages
+        columns = {PASSAGE: self.frame[DOCNO], DOCNO: self.frame[PARENT]}
+        codes, parents = self._parents
+        run = Run(
+            self.frame.drop(columns=PARENT).assign(**columns),
+            self.where,
+            ids={**self.coded_ids, DOCNO: (codes, parents), PASSAGE: self._docs},
+            is_checked=self.is_checked or "order" in vars(self),
+        )
+        if "order" in vars(self):
+            rows = SortedRows(*(getattr(self, name) for name in SortedRows._fields))
+            vars(run).update(rows._replace(doc=codes[self.order])._asdict())
+        return run
+
+    def first_passages(self) -> Run:
+        """Return the run of `by_parent` with each document once per ranking, at its first rank."""
+        run = self.by_parent()
+        if run._passages is None:
+            return run
+        is_repeated = repeats(run.ranking, run.doc)
+        if not is_repeated.any():
+            return run
+        rows = np.zeros(len(run), dtype=bool)
+        rows[run.order[~is_repeated]] = True
+        return run.take(rows)
+
     # Sorting -----------------------------------------------------------------------------------
 
     def _sort(self) -> SortedRows:
         self._need(DOCNO, SCORE)
         sample = self.samples
         rank, score = self.ranks if RANK in self.frame.columns else None, self.scores
-        query, doc = self.frame_query, self.frame_doc
+        query, (doc, docnos) = self.frame_query, self.passages
         key = query if sample is None else combined(query, sample)
-        order = _sorted_order(key, rank, score, self.docnos, doc)
+        order = _sorted_order(key, rank, score, docnos, doc)
         if order is None:
             order = np.arange(len(key), dtype=np.int64)
         else:
@@ -254,7 +354,7 @@ class Run(EncodedFrame):
             self._check_rankings(ranking, doc, rank, score, order)
         return SortedRows(
             order=order,
-            doc=doc,
+            doc=doc if self._passages is None else self.frame_doc[order],
             query=query,
             ranking=ranking,
             position=np.arange(len(key), dtype=np.int64) - first[ranking],

@@ -86,7 +86,8 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
         refuse_samples(missing, judged.run)
         if DOCNO in judged.run.frame.columns:
             judged.run.checked()  # the same checks as for a sampled run
-        scores |= {m: Scores(v) for m, v in values_of_others(missing, judged, judged.run).items()}
+        run = judged.first_passages.run
+        scores |= {m: Scores(v) for m, v in values_of_others(missing, judged, run).items()}
     return {measure: scores[measure] for measure in listed}
 
 
@@ -215,7 +216,7 @@ def evaluate_rankings(
     ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
     frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
     frame = frame.assign(**ids, **{SCORE: score, RANK: run.position})
-    coded = {QID: (run.query, run.qids), DOCNO: (run.doc, run.docnos)}
+    coded = {name: (codes[run.order], of) for name, (codes, of) in run.coded_ids.items()}
     for sample, rows in frame.groupby(run.ranking_sample[run.ranking]).indices.items():
         rankings = run.ranking_sample == sample
         of_rows = {name: coded_again(codes[rows], of) for name, (codes, of) in coded.items()}
@@ -223,7 +224,7 @@ def evaluate_rankings(
         alone = LabeledRun(judged.qrels, part, judged.where)
         table = evaluate(own, alone)
         if others:
-            of_others = values_of_others(others, judged, alone.run)
+            of_others = values_of_others(others, judged, alone.first_passages.run)
             table |= {measure: Scores(value) for measure, value in of_others.items()}
         for measure, scores in table.items():
             values[measure][rankings] = scores.values[judged.ranking_query[rankings]]

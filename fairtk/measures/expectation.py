@@ -156,13 +156,14 @@ def _by_ranking(
     if kernels:
         # the same checks as in the providers
         integer_labels(list(kernels), judged.qrels.labels, judged.where)
+        judged = judged.first_passages
     return values | {m: kernel(judged) for m, kernel in kernels.items()}, samples
 
 
 def _expected_ndcg(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the expectation of nDCG from a frame X."""
     cutoff = measure.params.get(measure.AT_PARAM)
-    exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
+    exposure = judged.first_passages.attention(f"E({measure!r})", DCG(), cutoff)
     integer_labels([measure], judged.qrels.labels, judged.where)
     result = np.full(len(judged.qids), float(measure.DEFAULT))
     result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)

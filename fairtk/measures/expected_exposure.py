@@ -12,6 +12,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import expected_exposure
 from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames.columns import PASSAGE
 from fairtk.groups.distances import SparseRows, attention_matrix
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
@@ -125,7 +126,10 @@ class ExpectedExposure(FairMeasure):
         """Return the exposure of each pair in each ranking; shape (n_rankings, n_pairs)."""
         shape = (judged.run.n_rankings, judged.n_pairs)
         weight = self.attention(judged)
-        return SparseRows(attention_matrix(judged.run.ranking, judged.pair_of_row, weight, shape))
+        matrix = attention_matrix(judged.run.ranking, judged.pair_of_row, weight, shape)
+        if PASSAGE in judged.run.frame.columns:
+            matrix.sum_duplicates()
+        return SparseRows(matrix)
 
     def scales(self, judged: LabeledRun) -> FloatArray:
         """Return the factor of raw values in the measure's values; shape (n_queries,)."""

@@ -316,6 +316,7 @@ def explain(
     groups: Any = None,
     target: Any = None,
     bands: Sequence[int] | None = None,
+    parent: str | None = None,
 ) -> Explanation:
     """Split AWRF, GroupEE_L or EE_L into the costs of groups, rank bands and queries.
 
@@ -341,6 +342,9 @@ def explain(
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
         bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
+        parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
+            passage of ``d1``, and a docno without it is its own document. Labels, groups and
+            providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Raises:
         ParameterError: the measure is not one of these three, or cannot be split
@@ -359,7 +363,8 @@ def explain(
     named = groups if isinstance(measure, type(EE_L)) else measure.groups
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
-    judged_runs = [LabeledRun.of(labels, one, where) for one in runs]
+    ranked = [as_run(one, f"{where} (run)").with_parents(parent) for one in runs]
+    judged_runs = [LabeledRun(labels, one, where) for one in ranked]
     scores = [evaluate([measure], judged) for judged in judged_runs]
     for judged, of_run in zip(judged_runs, scores, strict=True):
         remarks = remarks_on_run(of_run, RunFacts.of(judged, deepest_cutoff([measure])), labels)

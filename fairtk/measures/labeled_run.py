@@ -107,7 +107,8 @@ class LabeledRun(Deriving):
     Attributes:
         qrels: the labels.
         qids: the queries of the labels; shape (n_queries,).
-        run: the rows of queries with labels; others are ignored, as in ir_measures.
+        run: the rows of queries with labels; others are ignored, as in ir_measures. With a column
+            ``parent``, its docnos are the documents of passages (`fairtk.frames.Run.by_parent`).
         present: whether each query is in the run; shape (n_queries,).
         exact: the browsing model and cutoff of a frame X, whose rows are sorted by exposure; `None`
             for rankings.
@@ -121,6 +122,7 @@ class LabeledRun(Deriving):
         self.exact: ExactExposure | None = None
         if EXPOSURE in run.frame.columns:
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
+        run = run.by_parent()
         self.qrels, self.where, self.qids = qrels, where, qrels.qids.text
         index = qrels.qids.find(run.qids)
         self.unlabeled_qids = tuple(str(qid) for qid in run.qids[index < 0][:3])
@@ -166,6 +168,24 @@ class LabeledRun(Deriving):
         part = LabeledRun(self.qrels.take(labels), run, self.where)
         part.exact, part._documents = self.exact, self._documents
         return part
+
+    @cached_property
+    def first_passages(self) -> LabeledRun:
+        """The run with each document once per ranking, at its first rank, for relevance measures.
+
+        Raises:
+            InputError: a document has several passages in a frame X, which has no ranks.
+        """
+        run = self.run.first_passages()
+        if run is self.run:
+            return self
+        if self.exact is not None:
+            raise InputError(
+                f"{self.where}: relevance measures count a document with several passages once, "
+                f"which requires rankings, got exact exposure (column {EXPOSURE!r}); measure "
+                "sampled rankings instead (FairSampler)"
+            )
+        return LabeledRun(self.qrels, run, self.where)
 
     # Pairs ---------------------------------------------------------------------------------------
 

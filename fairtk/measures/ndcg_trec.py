@@ -57,7 +57,8 @@ class TRECnDCG(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
-        ranked, cutoff = judged.run, self["cutoff"]
+        judged, cutoff = judged.first_passages, self["cutoff"]
+        ranked = judged.run
         n_queries = len(judged.qids)
         useful = judged.pair_label >= self["rel"]  # false for NaN, unjudged
         length = cutoff if cutoff is not None else self["ideal"]

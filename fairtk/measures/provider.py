@@ -184,8 +184,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
                 return None, _as_ir_measures(run)
             if not self._own:  # otherwise there is a remark
                 where = self._evaluator.where
-                warn_of_unmatched(self.qrels, checked.qids, checked.documents_of, where)
-            return checked, run_for_other_providers(self._others, checked) if self._others else None
+                warn_of_unmatched(self.qrels, checked.qids, checked.by_parent().documents_of, where)
+            if not self._others:
+                return checked, None
+            return checked, run_for_other_providers(self._others, checked.first_passages())
         if self._checked_labels() is None:
             return None, mapping
         if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):

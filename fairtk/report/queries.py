@@ -122,7 +122,17 @@ def pack(value: Any) -> str:
 
 
 def _query() -> dict[str, Any]:
-    return {"q": "", "docs": {}, "t": [], "answers": {}, "s": {}, "e": {}, "l": {}, "g": []}
+    return {
+        "q": "",
+        "docs": {},
+        "t": [],
+        "answers": {},
+        "s": {},
+        "e": {},
+        "l": {},
+        "g": [],
+        "p": [],
+    }
 
 
 def _collect(
@@ -141,7 +151,9 @@ def _collect(
     top = rankings.position < cutoff
     pairs = pd.DataFrame({"query": rankings.query[top], "doc": rankings.doc[top]})
     pairs = pairs.drop_duplicates()
-    rows = rankings.order[np.flatnonzero(top)[pairs.index.to_numpy()]]
+    sorted_rows = np.flatnonzero(top)[pairs.index.to_numpy()]
+    rows, documents = rankings.order[sorted_rows], rankings.by_parent()
+    labeled = documents.docnos[documents.doc[sorted_rows]]  # the documents of passages
     doc = pairs["doc"].to_numpy()
     doc_ends = np.searchsorted(pairs["query"].to_numpy(), np.arange(len(rankings.qids) + 1))
     ends = np.searchsorted(rankings.ranking_query, np.arange(len(rankings.qids) + 1))
@@ -152,11 +164,12 @@ def _collect(
             row = rankings.order[rankings.ranking_start[ends[i]]]
             query["q"] = shorten(_plain(query_texts[row]), _SHOWN_QUERY)
         local = {-1: -1}
-        for row, code in zip(rows[doc_ends[i] : doc_ends[i + 1]],
-                             doc[doc_ends[i] : doc_ends[i + 1]].tolist(), strict=True):  # fmt: skip
+        part = slice(doc_ends[i], doc_ends[i + 1])
+        for row, code, parent in zip(rows[part], doc[part].tolist(), labeled[part], strict=True):
             docno = str(rankings.docnos[code])
             if docno not in query["docs"]:
                 query["docs"][docno] = len(query["t"])
+                query["p"].append(str(parent))
                 query["t"].append(
                     "" if texts[row] == docno else shorten(_plain(texts[row]), _SHOWN_TEXT)
                 )
@@ -231,7 +244,7 @@ def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
         "g": query["g"],
         "d": list(query["docs"]),
         "t": query["t"],
-        "l": [labels.get(docno, 0) for docno in query["docs"]],
+        "l": [labels.get(docno, 0) for docno in query["p"]],
         "a": list(query["answers"]),
         "s": [query["s"].get(index) for index in range(systems)],
         "e": query["e"],
