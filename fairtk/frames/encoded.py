@@ -13,6 +13,7 @@ from fairtk.frames.accepted import as_frame
 from fairtk.frames.columns import (
     DOCNO,
     QID,
+    BoolArray,
     IntArray,
     as_numbers,
     from_ir_measures,
@@ -104,6 +105,14 @@ class EncodedFrame:
         """The codes of the id columns that are encoded, by column."""
         docs = {DOCNO: self._docs} if "_docs" in vars(self) else {}
         return {QID: (self.frame_query, self.qids), **docs}
+
+    def identical_ids(self) -> BoolArray:
+        """Return whether the docno of each frame row is its qid; shape (n_rows,)."""
+        own = self.qids.find(self.docnos)
+        if (own < 0).all():
+            return np.zeros(len(self), dtype=bool)
+        mask: BoolArray = own[self.frame_doc] == self.frame_query
+        return mask
 
     def rows_of(self, query: int) -> IntArray:
         """Return the frame rows of a query."""

@@ -182,6 +182,23 @@ class Run(EncodedFrame):
         """Return the distinct docnos of a query."""
         return self.docnos.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
+    def own_documents(self) -> IntArray:
+        """Return the rows whose docno is their qid, so that the query seems to be its own document.
+
+        Numbers may be equal by chance: they count if at least half of the queries have their number
+        at rank 1.
+        """
+        is_own = self.identical_ids()
+        if not is_own.any():
+            return np.zeros(0, dtype=np.int64)
+        rows = np.flatnonzero(is_own[self.order])
+        queries = np.unique(self.query[rows])
+        first = np.unique(self.query[rows[self.position[rows] == 0]])
+        is_number = all(qid.isdecimal() for qid in self.qids.texts_at(queries))
+        if is_number and 2 * len(first) < len(self.qids):
+            return rows[:0]
+        return rows
+
     def docno(self, row: int) -> str:
         """Return the docno of a row."""
         return str(self.docnos[self.doc[row]])
