@@ -51,7 +51,7 @@ RESPELLED_DOCNOS = "docnos spelled differently"
 OWN_DOCUMENT = "query is a document"
 TWO_ORDERS = "two orders"
 EQUAL_SCORES = "equal scores"
-OWN_DOCUMENT_SCORE = "query is a candidate"
+OWN_CANDIDATE = "query is a candidate"
 SHORT_RANKINGS = "short rankings"
 LENGTHS_DIFFER = "short rankings of different lengths"
 MIXED_SAMPLES = "mixed samples"
@@ -148,9 +148,9 @@ KINDS: dict[str, RemarkKind] = {
     ),
     OWN_DOCUMENT: RemarkKind(
         DataWarning,
-        "the docno of a retrieved document is the qid for {queries} ({detail}), so the query counts "
-        "as a document; leave it out with ignore_identical_ids=True (--ignore-identical-ids), or "
-        "with IgnoreIdenticalIds() in a pipeline",
+        "the docno of a retrieved document is the qid for {queries} ({detail}), so the query "
+        "counts as a document; leave it out with ignore_identical_ids=True "
+        "(--ignore-identical-ids), or with IgnoreIdenticalIds() in a pipeline",
     ),
     TWO_ORDERS: RemarkKind(
         DataWarning,
@@ -242,7 +242,7 @@ KINDS: dict[str, RemarkKind] = {
         "{stage}: all scores of {queries} are equal, so {detail}; check the query texts and the "
         "scores of the retriever",
     ),
-    OWN_DOCUMENT_SCORE: RemarkKind(
+    OWN_CANDIDATE: RemarkKind(
         DataWarning,
         "{stage}: the docno of a candidate is the qid for {queries}, and its score scales those of "
         "the others; leave it out with IgnoreIdenticalIds() before this stage",

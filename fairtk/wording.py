@@ -96,4 +96,3 @@ def apart(first: str, second: str) -> tuple[str, str]:
         return repr(first), repr(second)
     codes = [" ".join(f"U+{ord(c):04X}" for c in part[:_CODES]) or "nothing" for part in parts]
     return f"{first!r} ({codes[0]})", f"{second!r} ({codes[1]})"
-

@@ -108,6 +108,8 @@ class EncodedFrame:
 
     def identical_ids(self) -> BoolArray:
         """Return whether the docno of each frame row is its qid; shape (n_rows,)."""
+        if DOCNO not in self.frame.columns:
+            return np.zeros(len(self), dtype=bool)
         own = self.qids.find(self.docnos)
         if (own < 0).all():
             return np.zeros(len(self), dtype=bool)

@@ -218,6 +218,16 @@ class Run(EncodedFrame):
         is_checked = self.is_checked or "order" in vars(self)
         return Run(self.frame[rows], self.where, ids=ids, is_checked=is_checked)
 
+    def without_identical_ids(self) -> Run:
+        """Return the run without documents whose docno is their qid, with new ranks."""
+        is_other = ~self.identical_ids()
+        part = self if is_other.all() else self.take(is_other)
+        if part is self or RANK not in part.frame.columns:
+            return part
+        rank = np.empty(len(part), dtype=np.int64)
+        rank[part.order] = part.position
+        return part.with_column(RANK, rank)
+
     def ordered_by(self, column: str) -> Run:
         """Return the run with a column as its scores and without ranks."""
         frame = self.frame.drop(columns=[RANK, column], errors="ignore")

@@ -124,8 +124,11 @@ class RunFacts:
         documents &= {DOCNO, SCORE} <= {*run.frame.columns}
         if not documents or DOCNO not in judged.qrels.frame.columns:
             nothing = np.stack([zeros, zeros])
-            of_documents = zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing
-            return cls(*queries, *of_documents, *of_answers, (), zeros, zeros > 0)
+            samples = zeros, zeros, nothing
+            of_input = zeros, zeros > 0
+            return cls(
+                *queries, zeros - 1, zeros, unjudged, {}, *samples, *of_answers, (), *of_input
+            )
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros.copy()
         np.minimum.at(shortest, query, length)
@@ -143,13 +146,18 @@ class RunFacts:
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
         is_ordered = two_orders and LABEL in judged.qrels.frame.columns and judged.exact is None
-        of_input = (
+        return cls(
+            *queries,
+            shortest,
+            n_documents,
+            unjudged,
+            few,
+            *samples,
+            *of_answers,
             respelled_documents(judged),
             own_ranks(judged),
             ordered_apart(judged) if is_ordered else zeros > 0,
         )
-        of_documents = shortest, n_documents, unjudged, few
-        return cls(*queries, *of_documents, *samples, *of_answers, *of_input)
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -305,7 +313,8 @@ def _input(
 ) -> list[Remark | None]:
     """Return the remarks on queries that are documents, and on scores in single precision."""
     own = facts.own_rank
-    ranks = f"rank {own[own > 0].min(initial=own.max(initial=0))} to {own.max(initial=0)}"
+    low, high = own[own > 0].min(initial=own.max(initial=0)), own.max(initial=0)
+    ranks = f"at rank {low}" if low == high else f"at ranks {low} to {high}"
     single = ", ".join(map(format_measure, in_single_precision(measures)))
     return [
         make_remark(OWN_DOCUMENT, "", system, own > 0, qrels.qids, ranks),

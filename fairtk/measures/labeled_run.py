@@ -32,7 +32,6 @@ from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.wording import format_list, missing_columns
 
-
 UNLABELED = 1000
 """The number of queries without labels that are kept to compare their spelling."""
 
