@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from fairtk.frames.accepted import as_frame
 from fairtk.frames.columns import (
@@ -110,7 +111,12 @@ class EncodedFrame:
         """Return whether the docno of each frame row is its qid; shape (n_rows,)."""
         if DOCNO not in self.frame.columns:
             return np.zeros(len(self), dtype=bool)
-        own = self.qids.find(self.docnos)
+        # lengths are compared first, because looking up millions of texts is slow
+        length = np.asarray(pc.binary_length(self.docnos.arrow))
+        of_qids = np.asarray(pc.binary_length(self.qids.arrow))
+        docs = np.flatnonzero(np.isin(length, np.unique(of_qids)))
+        own = np.full(len(self.docnos), -1, dtype=np.int64)
+        own[docs] = self.qids.find(self.docnos.take(docs))
         if (own < 0).all():
             return np.zeros(len(self), dtype=bool)
         mask: BoolArray = own[self.frame_doc] == self.frame_query

@@ -30,8 +30,8 @@ _LIKELY: dict[str, Callable[[str], str]] = {
 SPELLINGS = _CERTAIN | _LIKELY
 """Common differences between two spellings of an id, as functions that remove them.
 
-A rule of `_CERTAIN` needs one match, the others match ids of different documents, too, so they need
-half of the ids.
+A rule of `_CERTAIN` needs one match. The others match ids of different things, too, so they need
+two matches and half of the ids.
 """
 _HALF = 0.5
 
@@ -69,7 +69,7 @@ def respelled(
             for scope, name in first
             if (scope, key := spell(name)) in of_second
         }
-        least = 1 if words in _CERTAIN else max(1, _HALF * fewer)
+        least = 1 if words in _CERTAIN else max(2, _HALF * fewer)
         if len(pairs) >= least and all(_keeps_apart(spell, keys) for keys in sources):
             return words, pairs
     return "", {}

@@ -13,7 +13,7 @@ from fairtk.measures.labeled_run import LabeledRun
 
 _QUERIES = 50
 """The number of queries whose documents are compared by spelling, evenly spaced in the labels."""
-_IDS = 4000
+_IDS = 2000
 """The maximum number of ids of the run, and of the labels, that are compared."""
 
 
