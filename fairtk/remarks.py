@@ -149,14 +149,14 @@ KINDS: dict[str, RemarkKind] = {
     OWN_DOCUMENT: RemarkKind(
         DataWarning,
         "the docno of a retrieved document is the qid for {queries} ({detail}), so the query "
-        "counts as a document; leave it out with ignore_identical_ids=True "
-        "(--ignore-identical-ids), or with IgnoreIdenticalIds() in a pipeline",
+        "counts as a document; leave it out with `ignore_identical_ids=True`, or "
+        "with IgnoreIdenticalIds() in a pipeline",
     ),
     TWO_ORDERS: RemarkKind(
         DataWarning,
         "{measure}: trec_eval reads scores in single precision, in which some different scores are "
-        "ties for {queries}, so these measures see another order than the others; use order='rank' "
-        "(--order rank) for the order of the ranks, or fewer digits for ties in all measures",
+        "ties for {queries}, so these measures see another order than the others; use "
+        "`order='rank'` for the order of the ranks, or fewer digits for ties in all measures",
     ),
     SHORT_RANKINGS: RemarkKind(
         TruncationWarning,

@@ -316,8 +316,8 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
             f"queries: {format_list(qids, 3)}"
         )
         remedy = (
-            "leave these documents out: IgnoreIdenticalIds() before a sampler, "
-            "ignore_identical_ids=True (--ignore-identical-ids) of evaluate and compare"
+            "leave these documents out: IgnoreIdenticalIds() before a sampler, and "
+            "`ignore_identical_ids=True` of evaluate and compare"
         )
         yield Finding("warning", "own-document", "run", text, remedy, len(qids))
     top = rows[ranked.position[rows] < cutoff]

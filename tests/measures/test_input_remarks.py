@@ -2,21 +2,13 @@
 
 import importlib
 import inspect
-import unicodedata
 import warnings
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import fairtk
-from fairtk import credit, remarks
-from fairtk.errors import DataWarning, UnmatchedWarning
-from fairtk.frames.spellings import SPELLINGS
-from fairtk.transformers import IgnoreIdenticalIds
+from fairtk import remarks
 
 # two of three documents have other ids in the run, and the first query is its own document
 SPELLED = {"001": "1", "002": "2", "100": "100"}
