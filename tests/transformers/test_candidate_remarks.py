@@ -49,6 +49,7 @@ def texts(stage, run):
         warnings.simplefilter("always")
         stage(run)
     assert all(issubclass(w.category, DataWarning) for w in records)
+    records = [w for w in records if "cannot be reached" not in str(w.message)]
     assert {w.filename for w in records} <= {__file__}
     return [str(w.message) for w in records]
 
