@@ -185,8 +185,8 @@ class Run(EncodedFrame):
     def own_documents(self) -> IntArray:
         """Return the rows whose docno is their qid, so that the query seems to be its own document.
 
-        Numbers may be equal by chance: they count if at least half of the queries have their number
-        at rank 1.
+        Numbers and single letters may be equal by chance: they count if at least half of the queries
+        have their own id at rank 1.
         """
         is_own = self.identical_ids()
         if not is_own.any():
@@ -194,8 +194,9 @@ class Run(EncodedFrame):
         rows = np.flatnonzero(is_own[self.order])
         queries = np.unique(self.query[rows])
         first = np.unique(self.query[rows[self.position[rows] == 0]])
-        is_number = all(qid.isdecimal() for qid in self.qids.texts_at(queries))
-        if is_number and 2 * len(first) < len(self.qids):
+        texts = self.qids.texts_at(queries)
+        is_plain = all(qid.isdecimal() or len(qid) == 1 for qid in texts)
+        if is_plain and 2 * len(first) < len(self.qids):
             return rows[:0]
         return rows
 
