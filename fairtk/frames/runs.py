@@ -185,7 +185,7 @@ class Run(EncodedFrame):
     def own_documents(self) -> IntArray:
         """Return the rows whose docno is their qid, so that the query seems to be its own document.
 
-        Numbers and single letters may be equal by chance: they count if at least half of the queries
+        Numbers and letters may be equal by chance: they count if at least half of the queries
         have their own id at rank 1.
         """
         is_own = self.identical_ids()
