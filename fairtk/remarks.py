@@ -46,6 +46,12 @@ MISSING = "missing queries"
 FAILED = "failed queries"
 NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
+RESPELLED_QIDS = "qids spelled differently"
+RESPELLED_DOCNOS = "docnos spelled differently"
+OWN_DOCUMENT = "query is a document"
+TWO_ORDERS = "two orders"
+EQUAL_SCORES = "equal scores"
+OWN_CANDIDATE = "query is a candidate"
 SHORT_RANKINGS = "short rankings"
 LENGTHS_DIFFER = "short rankings of different lengths"
 MIXED_SAMPLES = "mixed samples"
@@ -133,6 +139,28 @@ KINDS: dict[str, RemarkKind] = {
         "no retrieved document is judged for {queries} ({detail}); check that both use the same "
         "docnos",
     ),
+    RESPELLED_QIDS: RemarkKind(
+        UnmatchedWarning,
+        "{queries} are missing from the run, but it has queries that are spelled differently: "
+        "{detail}; write qids the same way in both",
+    ),
+    RESPELLED_DOCNOS: RemarkKind(
+        UnmatchedWarning,
+        "docnos are spelled differently in run and qrels for {queries}, at least: {detail}; write "
+        "docnos the same way in both",
+    ),
+    OWN_DOCUMENT: RemarkKind(
+        DataWarning,
+        "the docno of a retrieved document is the qid for {queries} ({detail}), so the query "
+        "counts as a document; leave it out with `ignore_identical_ids=True`, or "
+        "with IgnoreIdenticalIds() in a pipeline",
+    ),
+    TWO_ORDERS: RemarkKind(
+        DataWarning,
+        "{measure}: trec_eval reads scores in single precision, in which some different scores are "
+        "ties for {queries}, so these measures see another order than the others; use "
+        "`order='rank'` for the order of the ranks, or fewer digits for ties in all measures",
+    ),
     SHORT_RANKINGS: RemarkKind(
         TruncationWarning,
         "{measure}: rankings are shorter than {detail} documents for {queries}. Exposure over "
@@ -211,6 +239,16 @@ KINDS: dict[str, RemarkKind] = {
         DataWarning,
         "{stage}: {detail} is undefined for {queries} without a relevant document in the ranking; "
         "the uniform policy is used",
+    ),
+    EQUAL_SCORES: RemarkKind(
+        DataWarning,
+        "{stage}: all scores of {queries} are equal, so {detail}; check the query texts and the "
+        "scores of the retriever",
+    ),
+    OWN_CANDIDATE: RemarkKind(
+        DataWarning,
+        "{stage}: the docno of a candidate is the qid for {queries}, and its score scales those of "
+        "the others; leave it out with IgnoreIdenticalIds() before this stage",
     ),
     LONG_QUESTIONS: RemarkKind(
         DataWarning,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from os.path import commonprefix
 
 __all__ = ["did_you_mean", "format_list"]
 
@@ -15,6 +16,8 @@ def install_hint(extra: str = "") -> str:
 
 
 _ALLOWED_CONTROLS = frozenset("\t\n")
+_CODES = 4
+"""The number of code points that a message shows of a text."""
 
 
 def printable(text: str) -> str:
@@ -43,7 +46,7 @@ def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
     if near:
         matches = [n for n in names if n.lower() == near[0]]  # names that differ in case
         nearest = max(matches, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
-        return f"; did you mean {nearest!r}?"
+        return f"; did you mean {apart(name, nearest)[1]}?"
     if not names:
         return "; known: none"
     tail = ", ..." if len(names) > limit else ""
@@ -76,3 +79,20 @@ def format_list(items: Iterable[object], limit: int = 5) -> str:
     text = ", ".join(repr(v) for v in values[:limit])
     rest = len(values) - limit
     return f"{text} and {rest} more" if rest > 0 else text
+
+
+def apart(first: str, second: str) -> tuple[str, str]:
+    """Return two different texts in quotes, with code points if they may look alike.
+
+    Code points are those of the characters that differ, if one of them is a space or not ASCII:
+    ``'Café' (U+00E9)`` and ``'Café' (U+0065 U+0301)``.
+    """
+    start = len(commonprefix([first, second]))
+    rest = first[start:], second[start:]
+    end = len(commonprefix([text[::-1] for text in rest]))
+    parts = [text[: len(text) - end] for text in rest]
+    differing = "".join(parts)
+    if differing.isascii() and not any(map(str.isspace, differing)):
+        return repr(first), repr(second)
+    codes = [" ".join(f"U+{ord(c):04X}" for c in part[:_CODES]) or "nothing" for part in parts]
+    return f"{first!r} ({codes[0]})", f"{second!r} ({codes[1]})"

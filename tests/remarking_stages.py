@@ -36,6 +36,26 @@ class Shorter(FairTransformer):
         return out
 
 
+class Flat(FairTransformer):
+    """R -> R: all scores of odd queries are equal."""
+
+    SETTINGS = ()
+
+    def transform(self, inp):
+        is_odd = inp["qid"].isin(ODD)
+        return inp.assign(score=inp["score"].mask(is_odd, 1.0))
+
+
+class Itself(FairTransformer):
+    """R -> R: the first document of odd queries is the query."""
+
+    SETTINGS = ()
+
+    def transform(self, inp):
+        is_own = (inp["rank"] == inp["rank"].min()) & inp["qid"].isin(ODD)
+        return inp.assign(docno=inp["docno"].mask(is_own, inp["qid"]))
+
+
 class Cites(FairTransformer):
     """R -> answers: those of odd queries have no citation, the others one beyond the prompt."""
 
@@ -205,6 +225,8 @@ PIPELINES = {
         ),
         ODD,
     ),
+    kinds.EQUAL_SCORES: (lambda _: Retriever() >> Flat() >> FairSampler(n_samples=2), ODD),
+    kinds.OWN_CANDIDATE: (lambda _: Retriever() >> Itself() >> FairSampler(n_samples=2), ODD),
     kinds.LONG_QUESTIONS: (
         lambda _: Long(90) >> Retriever() >> Generator(Words(), prompt="lamp-7", cutoff=1),
         ODD,

@@ -17,7 +17,8 @@ from fairtk.plugins.streams import to_stderr
 @signature_command(
     "Compare run files with a baseline: tests and intervals.",
     {
-        "fairtk:evaluate": "qrels runs measures answers gold groups target order parent",
+        "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
+        "ignore_identical_ids",
         "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
         "levels",
         "fairtk.experiment:Comparison.queries_needed": "difference power",

@@ -14,7 +14,10 @@ from fairtk.plugins.streams import to_stderr
 
 @signature_command(
     "Evaluate run files against qrels.",
-    {"fairtk:evaluate": "qrels runs measures answers gold groups target order parent"},
+    {
+        "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
+        "ignore_identical_ids"
+    },
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
 @click.option(

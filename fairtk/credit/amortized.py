@@ -30,6 +30,8 @@ from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.facts import RunFacts, remarks_on_runs
+from fairtk.remarks import MISSING, emit
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
 from fairtk.wording import format_list, such
@@ -166,6 +168,8 @@ def providers(
     if not len(labels):
         raise InputError(f"{where} (qrels): no rows")
     judged = LabeledRun(labels, as_run(run, f"{where} (run)").with_parents(parent), where)
+    of_run = remarks_on_runs([], labels, {"": RunFacts.of(judged, 0)})
+    emit(remark for remark in of_run if remark.kind != MISSING)  # they are left out, not worst
     of = "credit" if CREDIT in judged.run.frame.columns else "exposure"
     if of == "credit":
         judged, shares = expected_credit(judged)

@@ -63,6 +63,7 @@ def evaluate(
     groups: Sequence[Any] = (),
     target: Any = (),
     parent: str | None = None,
+    ignore_identical_ids: bool = False,
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -83,6 +84,9 @@ def evaluate(
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels, groups and
             providers are then of documents. `None` for the column ``parent`` of runs, if any.
+        ignore_identical_ids: leave out documents whose docno is the qid, in qrels and runs, as
+            BEIR does for collections whose queries are documents. Remove them before a sampler
+            with `fairtk.transformers.IgnoreIdenticalIds`, because their scores scale the others.
 
     Returns:
         The results, with the runs as systems.
@@ -94,7 +98,7 @@ def evaluate(
     refuse_swapped_dicts(qrels, runs, "evaluate")
     results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
-        target=target, parent=parent,
+        target=target, parent=parent, ignore_identical_ids=ignore_identical_ids,
     )  # fmt: skip
     emit(results.remarks)
     return results
@@ -118,12 +122,14 @@ def _evaluate_all(
     groups: Sequence[Any] = (),
     target: Any = (),
     parent: str | None = None,
+    ignore_identical_ids: bool = False,
 ) -> Results:
     """Return the results, and add the runs to `checked` by name.
 
     `files` has the file of each run by name (``""`` for a frame); `checked` is `None` if the runs
     are not needed later. For all other arguments see `evaluate`.
     """
+    checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
     answers = frame_of(answers)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
@@ -137,9 +143,14 @@ def _evaluate_all(
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [as_run(run, name, order) for name, run in zip(files, data, strict=True)]
+        if ignore_identical_ids:
+            data = [run.without_identical_ids() for run in data]
         labels = empty_labels(data)
     else:
-        labels = given_groups.labels = prepare_labels(qrels, gold, parsed)
+        labels = prepare_labels(qrels, gold, parsed)
+        if ignore_identical_ids:
+            labels = labels.take(~labels.identical_ids())
+        given_groups.labels = labels
     complete = [complete_measure(given_groups, measure) for measure in parsed]
     by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
@@ -153,6 +164,8 @@ def _evaluate_all(
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
+        if ignore_identical_ids:
+            run = run.without_identical_ids()
         run = run.with_parents(parent)
         systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
         if checked is not None:

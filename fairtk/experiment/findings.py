@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,13 @@ from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qr
 from fairtk.frames.columns import PARENT, PASSAGE
 from fairtk.frames.ids import Ids, parents_of
 from fairtk.frames.qrels import no_common_query
+from fairtk.frames.spellings import respelled, spelling_text
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import LabeledRun, format_measure
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.facts import RunFacts, documents_of_queries
-from fairtk.wording import format_list
+from fairtk.wording import apart, format_list
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -252,21 +252,6 @@ def divergence_at_best(mass: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (np.log(2 / (1 + rest)) + middle + mass * math.log(2)))
 
 
-SPELLINGS: dict[str, Callable[[str], str]] = {
-    "letters are compared in lower case": str.lower,
-    "leading zeros are dropped": lambda name: name.lstrip("0") or "0",
-    "a '.0' at the end is dropped": lambda name: name.removesuffix(".0"),
-    "the part up to the last '/' is dropped": lambda name: name.rpartition("/")[2],
-    "letters in front of a number are dropped": lambda name: re.sub(r"^\D+(?=\d+$)", "", name),
-    "a suffix such as .txt or .html is dropped": lambda name: re.sub(r"\.[A-Za-z]{2,5}$", "", name),
-    "signs other than letters and digits are dropped": lambda name: re.sub(r"\W|_", "", name),
-}
-"""Common differences between two spellings of an id."""
-SPELLINGS["only the number at the end counts"] = lambda name: re.sub(
-    r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()
-)
-
-
 def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
     """Yield the problems of the queries of a run and qrels."""
     ran, labeled = list(run[QID].unique()), list(qrels[QID].unique())
@@ -274,7 +259,7 @@ def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
     extra = [qid for qid in ran if qid not in set(labeled)]
     like = _respelled(extra, missing)
     if len(missing) == len(labeled):
-        text = f"{no_common_query('run', ran, labeled)}{like}"
+        text = no_common_query("run", ran, labeled)
         yield Finding("error", "ids", "run, qrels", text, _ALIKE, len(labeled))
         return
     if missing:
@@ -319,15 +304,28 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         qid = str(ranked.qids[unmatched[0]])
         row = int(np.flatnonzero(ranked.query == unmatched[0])[0])
         docno = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
+        mine, other = apart(ranked.docno(row), str(docno))
         text = (
             f"no retrieved document is judged for {len(unmatched)} of {int(common.sum())} queries "
-            f"(qid {qid!r}: docno {ranked.docno(row)!r} in the run, {str(docno)!r} in the "
-            f"qrels){like}"
+            f"(qid {qid!r}: docno {mine} in the run, {other} in the qrels){like}"
         )
         yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(unmatched))
     elif like:
         text = f"document ids differ in spelling between run and qrels{like}"
         yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(unjudged))
+    own = ranked.own_documents()
+    own = own[common[ranked.query[own]]]
+    if len(own):
+        qids = ranked.qids.texts_at(np.unique(ranked.query[own]))
+        text = (
+            f"the docno of a retrieved document is the qid for {len(qids)} of {int(common.sum())} "
+            f"queries: {format_list(qids, 3)}"
+        )
+        remedy = (
+            "leave these documents out: IgnoreIdenticalIds() before a sampler, and "
+            "`ignore_identical_ids=True` of evaluate and compare"
+        )
+        yield Finding("warning", "own-document", "run", text, remedy, len(qids))
     top = rows[ranked.position[rows] < cutoff]
     pair = ranked.query[top] * np.int64(max(1, ranked.docnos.size)) + ranked.doc[top]
     _, first = np.unique(pair, return_index=True)
@@ -398,15 +396,9 @@ def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
-    """Return the change of spelling that matches most of two lists of ids in words, or ``""``."""
-    first, second = list(ran), list(labeled)
-    fewer = min(len(first), len(second))
-    for words, spell in SPELLINGS.items():
-        same = {spell(name) for name in first} & {spell(name) for name in second}
-        if fewer and len(same) >= max(1, _HALF * fewer):
-            ids = "1 id matches" if len(same) == 1 else f"{len(same)} ids match"
-            return f"; {ids} if {words}"
-    return ""
+    """Return the change of spelling that matches two lists of ids in words, or ``""``."""
+    first, second = ([("", name) for name in names] for names in (ran, labeled))
+    return spelling_text(*respelled(first, second))
 
 
 _SAMPLE_AGAIN = "sample all queries with the same n_samples and cutoff"

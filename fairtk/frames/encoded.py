@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from fairtk.frames.accepted import as_frame
 from fairtk.frames.columns import (
     DOCNO,
     QID,
+    BoolArray,
     IntArray,
     as_numbers,
     from_ir_measures,
@@ -104,6 +106,21 @@ class EncodedFrame:
         """The codes of the id columns that are encoded, by column."""
         docs = {DOCNO: self._docs} if "_docs" in vars(self) else {}
         return {QID: (self.frame_query, self.qids), **docs}
+
+    def identical_ids(self) -> BoolArray:
+        """Return whether the docno of each frame row is its qid; shape (n_rows,)."""
+        if DOCNO not in self.frame.columns:
+            return np.zeros(len(self), dtype=bool)
+        # lengths are compared first, because looking up millions of texts is slow
+        length = np.asarray(pc.binary_length(self.docnos.arrow))
+        of_qids = np.asarray(pc.binary_length(self.qids.arrow))
+        docs = np.flatnonzero(np.isin(length, np.unique(of_qids)))
+        own = np.full(len(self.docnos), -1, dtype=np.int64)
+        own[docs] = self.qids.find(self.docnos.take(docs))
+        if (own < 0).all():
+            return np.zeros(len(self), dtype=bool)
+        mask: BoolArray = own[self.frame_doc] == self.frame_query
+        return mask
 
     def rows_of(self, query: int) -> IntArray:
         """Return the frame rows of a query."""

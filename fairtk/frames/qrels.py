@@ -27,7 +27,8 @@ from fairtk.frames.derived import Deriving
 from fairtk.frames.encoded import EncodedFrame
 from fairtk.frames.ids import Coded, Ids, coded_again
 from fairtk.frames.schema import check_unique
-from fairtk.wording import format_list
+from fairtk.frames.spellings import respelled, spelling_text
+from fairtk.wording import apart, format_list
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
@@ -207,9 +208,11 @@ def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, A
 
 def no_common_query(what: str, qids: Iterable[Any], labeled: Iterable[Any]) -> str:
     """Return the message that a run, or other data with queries, and qrels do not fit together."""
+    given, known = [*map(str, qids)], [*map(str, labeled)]
+    spelling = spelling_text(*respelled([("", q) for q in given], [("", q) for q in known]), what)
     return (
-        f"no query in common with the qrels ({what}: {format_list(qids, 3)}; qrels: "
-        f"{format_list(labeled, 3)})"
+        f"no query in common with the qrels ({what}: {format_list(given, 3)}; qrels: "
+        f"{format_list(known, 3)}{spelling})"
     )
 
 
@@ -252,9 +255,10 @@ def warn_of_unmatched(
     i, q = strange[0]
     rows = qrels.rows_of(q)
     label = rows[qrels.labels[rows] > 0][0]
+    mine, other = apart(str(next(iter(documents(i)))), str(qrels.docnos[qrels.doc[label]]))
     warn(
         f"{where}: no retrieved document is judged for {len(strange)} of {len(counted)} queries "
-        f"(qid {qrels.qids[q]!r}: docno {next(iter(documents(i)))!r} in the run, "
-        f"{qrels.docnos[qrels.doc[label]]!r} in the qrels); check that both use the same docnos",
+        f"(qid {qrels.qids[q]!r}: docno {mine} in the run, {other} in the qrels); check that both "
+        "use the same docnos",
         UnmatchedWarning,
     )

@@ -198,6 +198,24 @@ class Run(EncodedFrame):
         """Return the distinct docnos of a query."""
         return self.docnos.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
+    def own_documents(self) -> IntArray:
+        """Return the rows whose docno is their qid, so that the query seems to be its own document.
+
+        Numbers and letters may be equal by chance: they count if at least half of the queries
+        have their own id at rank 1.
+        """
+        is_own = self.identical_ids()
+        if not is_own.any():
+            return np.zeros(0, dtype=np.int64)
+        rows = np.flatnonzero(is_own[self.order])
+        queries = np.unique(self.query[rows])
+        first = np.unique(self.query[rows[self.position[rows] == 0]])
+        texts = self.qids.texts_at(queries)
+        is_plain = all(qid.isdecimal() or len(qid) == 1 for qid in texts)
+        if is_plain and 2 * len(first) < len(self.qids):
+            return rows[:0]
+        return rows
+
     def docno(self, row: int) -> str:
         """Return the docno of a row."""
         return str(self.docnos[self.doc[row]])
@@ -216,6 +234,16 @@ class Run(EncodedFrame):
         ids = {name: coded_again(codes[rows], of) for name, (codes, of) in self.coded_ids.items()}
         is_checked = self.is_checked or "order" in vars(self)
         return Run(self.frame[rows], self.where, ids=ids, is_checked=is_checked)
+
+    def without_identical_ids(self) -> Run:
+        """Return the run without documents whose docno is their qid, with new ranks."""
+        is_other = ~self.identical_ids()
+        part = self if is_other.all() else self.take(is_other)
+        if part is self or RANK not in part.frame.columns:
+            return part
+        rank = np.empty(len(part), dtype=np.int64)
+        rank[part.order] = part.position
+        return part.with_column(RANK, rank)
 
     def ordered_by(self, column: str) -> Run:
         """Return the run with a column as its scores and without ranks."""

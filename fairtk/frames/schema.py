@@ -330,4 +330,7 @@ def check_order(
             f"ranks disagree with scores: score {score[row] + 0.0:g} at rank {rank[row]} is above "
             f"score {score[row - 1] + 0.0:g} at rank {rank[row - 1]}"
         )
+        step = np.diff(score)[np.diff(ranking) == 0]
+        if (step >= 0).all() and (step > 0).sum() > 1:
+            message = f"these look like distances: negate them ({message})"
         refuse(RowProblem(rows[later], message, check="order", remedy=remedy))

@@ -18,7 +18,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.measures.evaluation import evaluate
-from fairtk.measures.facts import RunFacts, deepest_cutoff
+from fairtk.measures.facts import RunFacts, deepest_cutoff, have_two_orders
 from fairtk.measures.foreign import (
     qrel_columns,
     refuse_samples,
@@ -55,6 +55,7 @@ class Evaluator:
         self._reads_documents = DOCNO in names or bool(self._others)
         self._reads_answers = not {QANSWER, CREDIT}.isdisjoint(run_columns(measures))
         self._deepest = deepest_cutoff(measures)
+        self._has_two_orders = have_two_orders(self.measures)
 
     @cached_property
     def qrels(self) -> Qrels:
@@ -92,5 +93,5 @@ class Evaluator:
             run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         scores = evaluate(self.measures if measures is None else measures, judged)
-        reads = self._reads_documents, self._reads_answers
+        reads = self._reads_documents, self._reads_answers, self._has_two_orders
         return scores, RunFacts.of(judged, self._deepest, *reads)

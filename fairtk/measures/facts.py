@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ir_measures
 import numpy as np
 import pandas as pd
 
@@ -22,10 +24,17 @@ from fairtk.frames import (
 )
 from fairtk.frames.answers import OK, STATUSES, flattened, has_lists, hashable
 from fairtk.frames.qrels import SHARE
+from fairtk.frames.spellings import respelled, spelling_text
 from fairtk.measures.base import FairMeasure, check_kind, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
 from fairtk.measures.eu import ExpectedUtility
-from fairtk.measures.labeled_run import LabeledRun, answer_statuses
+from fairtk.measures.input_facts import (
+    Respelled,
+    ordered_apart,
+    own_ranks,
+    respelled_documents,
+)
+from fairtk.measures.labeled_run import UNLABELED, LabeledRun, answer_statuses
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.remarks import (
@@ -37,15 +46,19 @@ from fairtk.remarks import (
     NO_COMMON,
     NO_JUDGED_DOCUMENT,
     NO_UTILITY,
+    OWN_DOCUMENT,
+    RESPELLED_DOCNOS,
+    RESPELLED_QIDS,
     SHORT_RANKINGS,
     SIZES_DIFFER,
+    TWO_ORDERS,
     UNDEFINED,
     UNEVEN_SAMPLES,
     Remark,
     make_remark,
 )
 from fairtk.utilities import Utility
-from fairtk.wording import format_list
+from fairtk.wording import apart, format_list
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class RunFacts:
 
     Attributes:
         present: whether the run has the query.
-        unlabeled_qids: the first queries of the run without labels, at most three.
+        unlabeled_qids: the first queries of the run without labels, at most 1,000.
         shortest: the number of documents of the shortest ranking; -1 without rankings.
         n_documents: the number of labeled or retrieved documents; 0 if no measure reads documents.
         unjudged: a retrieved document of a query without a judged one; ``""`` for other queries.
@@ -65,6 +78,9 @@ class RunFacts:
             shape (2, n_queries).
         statuses: the number of answers with each of `STATUSES`; shape (n_statuses, n_queries).
         answers: two different answers, or the only one; empty if no measure reads answers.
+        respelled: documents of some queries that are spelled differently in the labels.
+        own_rank: the rank of the document whose docno is the qid, from 1; 0 without one.
+        ordered_apart: whether trec_eval's single precision changes the order of labels.
     """
 
     present: BoolArray
@@ -78,10 +94,18 @@ class RunFacts:
     off: IntArray
     statuses: IntArray
     answers: frozenset[str]
+    respelled: tuple[Respelled, ...]
+    own_rank: IntArray
+    ordered_apart: BoolArray
 
     @classmethod
     def of(
-        cls, judged: LabeledRun, deepest: int, documents: bool = True, answers: bool = False
+        cls,
+        judged: LabeledRun,
+        deepest: int,
+        documents: bool = True,
+        answers: bool = False,
+        two_orders: bool = False,
     ) -> RunFacts:
         """Return the facts about a run.
 
@@ -90,6 +114,7 @@ class RunFacts:
             deepest: the largest cutoff of the measures.
             documents: whether a measure reads documents.
             answers: whether a measure reads answers or credit.
+            two_orders: whether a measure reads scores in single precision, and another does not.
         """
         of_answers = _answers(judged, answers)
         run, n_queries = judged.run, len(judged.qids)
@@ -99,7 +124,11 @@ class RunFacts:
         documents &= {DOCNO, SCORE} <= {*run.frame.columns}
         if not documents or DOCNO not in judged.qrels.frame.columns:
             nothing = np.stack([zeros, zeros])
-            return cls(*queries, zeros - 1, zeros, unjudged, {}, zeros, zeros, nothing, *of_answers)
+            samples = zeros, zeros, nothing
+            of_input = zeros, zeros > 0
+            return cls(
+                *queries, zeros - 1, zeros, unjudged, {}, *samples, *of_answers, (), *of_input
+            )
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest, longest = np.full(n_queries, np.iinfo(np.int64).max), zeros.copy()
         np.minimum.at(shortest, query, length)
@@ -116,7 +145,19 @@ class RunFacts:
         }
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
-        return cls(*queries, shortest, n_documents, unjudged, few, *samples, *of_answers)
+        is_ordered = two_orders and LABEL in judged.qrels.frame.columns and judged.exact is None
+        return cls(
+            *queries,
+            shortest,
+            n_documents,
+            unjudged,
+            few,
+            *samples,
+            *of_answers,
+            respelled_documents(judged),
+            own_ranks(judged),
+            ordered_apart(judged) if is_ordered else zeros > 0,
+        )
 
     @classmethod
     def joined(cls, blocks: Sequence[RunFacts]) -> RunFacts:
@@ -134,7 +175,7 @@ class RunFacts:
         unlabeled = [qid for block in blocks for qid in block.unlabeled_qids]
         return cls(
             present=column("present"),
-            unlabeled_qids=tuple(unlabeled[:3]),
+            unlabeled_qids=tuple(unlabeled[:UNLABELED]),
             shortest=column("shortest"),
             n_documents=column("n_documents"),
             unjudged=column("unjudged"),
@@ -144,6 +185,9 @@ class RunFacts:
             off=column("off"),
             statuses=column("statuses"),
             answers=frozenset(sorted(frozenset().union(*(b.answers for b in blocks)))[:2]),
+            respelled=tuple(one for block in blocks for one in block.respelled),
+            own_rank=column("own_rank"),
+            ordered_apart=column("ordered_apart"),
         )
 
 
@@ -210,6 +254,7 @@ def remarks_on_runs(
     remarks = []
     for system, of_run in facts.items():
         remarks += _ids(qrels, system, of_run)
+        remarks += _input(measures, qrels, system, of_run)
         remarks += _statuses(qrels, system, of_run)
         remarks += _mixed_samples(qrels, system, of_run)
     remarks += _lengths(measures, qrels, facts)
@@ -221,24 +266,71 @@ def remarks_on_runs(
 def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
     """Return the remarks on missing queries and on documents that are never judged."""
     absent = make_remark(MISSING, "", system, ~facts.present, qrels.qids)
+    remarks = [absent]
+    missing = [("", str(qid)) for qid in qrels.qids[~facts.present][:UNLABELED]]
+    words, pairs = respelled([("", qid) for qid in facts.unlabeled_qids], missing)
     if len(qrels) and facts.unlabeled_qids and not facts.present.any():
-        detail = f"run: {format_list(facts.unlabeled_qids)}; qrels: {format_list(qrels.qids[:3])}"
+        qids = format_list(facts.unlabeled_qids, 3)
+        detail = f"run: {qids}; qrels: {format_list(qrels.qids[:3])}{spelling_text(words, pairs)}"
         return [absent, make_remark(NO_COMMON, "", system, ~facts.present, qrels.qids, detail)]
+    if pairs:
+        is_matched = np.isin(qrels.qids, [*pairs.values()]) & ~facts.present
+        text = spelling_text(words, pairs).removeprefix("; ")
+        remarks.append(make_remark(RESPELLED_QIDS, "", system, is_matched, qrels.qids, text))
     if not {DOCNO, LABEL} <= {*qrels.frame.columns} or not len(qrels):
-        return [absent]
+        return remarks
+    documents = _respelled_documents(facts)
     counted = qrels.useful & facts.present
     strange = counted & (facts.unjudged != "")
     if not strange.any() or strange.sum() < SHARE * counted.sum():
-        return [absent]
+        of_documents = {one.qid for one in facts.respelled}
+        numbers = np.isin(qrels.qids, [*of_documents])
+        text = documents.removeprefix("; ")
+        remarks.append(make_remark(RESPELLED_DOCNOS, "", system, numbers, qrels.qids, text))
+        return remarks
     query = int(np.flatnonzero(strange)[0])
     rows = qrels.rows_of(query)
     docno = qrels.docnos[qrels.doc[rows[qrels.labels[rows] > 0][0]]]
+    mine, other = apart(facts.unjudged[query], str(docno))
     detail = (
-        f"qid {str(qrels.qids[query])!r}: docno {facts.unjudged[query]!r} in the run, {docno!r} in "
-        "the qrels"
+        f"qid {str(qrels.qids[query])!r}: docno {mine} in the run, {other} in the qrels{documents}"
     )
     remark = make_remark(NO_JUDGED_DOCUMENT, "", system, strange, qrels.qids, detail)
-    return [absent, remark and replace(remark, total=int(counted.sum()))]
+    return [*remarks, remark and replace(remark, total=int(counted.sum()))]
+
+
+def _respelled_documents(facts: RunFacts) -> str:
+    """Return the rule that most respelled documents have in common, and the first of them."""
+    if not facts.respelled:
+        return ""
+    rule = Counter(one.rule for one in facts.respelled).most_common(1)[0][0]
+    pairs = {(one.qid, one.docno): one.label for one in facts.respelled if one.rule == rule}
+    return spelling_text(rule, pairs)
+
+
+def _input(
+    measures: Sequence[Any], qrels: Qrels, system: str, facts: RunFacts
+) -> list[Remark | None]:
+    """Return the remarks on queries that are documents, and on scores in single precision."""
+    own = facts.own_rank
+    low, high = own[own > 0].min(initial=own.max(initial=0)), own.max(initial=0)
+    ranks = f"at rank {low}" if low == high else f"at ranks {low} to {high}"
+    single = ", ".join(map(format_measure, in_single_precision(measures)))
+    return [
+        make_remark(OWN_DOCUMENT, "", system, own > 0, qrels.qids, ranks),
+        make_remark(TWO_ORDERS, single, system, facts.ordered_apart, qrels.qids),
+    ]
+
+
+def in_single_precision(measures: Iterable[Any]) -> list[Any]:
+    """Return the measures that read scores in single precision: those of trec_eval."""
+    others = [m for m in dict.fromkeys(measures) if not isinstance(m, FairMeasure)]
+    return [m for m in others if ir_measures.pytrec_eval.supports(m)]
+
+
+def have_two_orders(measures: Sequence[Any]) -> bool:
+    """Return whether some measures read scores in single precision, and others do not."""
+    return 0 < len(in_single_precision(measures)) < len({*measures})
 
 
 def _statuses(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:

@@ -32,6 +32,9 @@ from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.wording import format_list, missing_columns
 
+UNLABELED = 1000
+"""The number of queries without labels that are kept to compare their spelling."""
+
 
 @dataclass(frozen=True)
 class ExactExposure:
@@ -112,7 +115,7 @@ class LabeledRun(Deriving):
         present: whether each query is in the run; shape (n_queries,).
         exact: the browsing model and cutoff of a frame X, whose rows are sorted by exposure; `None`
             for rankings.
-        unlabeled_qids: the first queries of the run without labels, at most three.
+        unlabeled_qids: the first queries of the run without labels, at most 1,000.
         query_of_run: the index in `qids` of each query of the run.
         where: the measures, for messages.
     """
@@ -125,7 +128,7 @@ class LabeledRun(Deriving):
         run = run.by_parent()
         self.qrels, self.where, self.qids = qrels, where, qrels.qids.text
         index = qrels.qids.find(run.qids)
-        self.unlabeled_qids = tuple(str(qid) for qid in run.qids[index < 0][:3])
+        self.unlabeled_qids = tuple(run.qids.texts_at(np.flatnonzero(index < 0)[:UNLABELED]))
         self.run = run if (index >= 0).all() else run.take(index[run.frame_query] >= 0)
         self.query_of_run: IntArray = index[index >= 0]
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)

@@ -14,6 +14,7 @@ from .fitted import Fitted as Fitted
 from .generator import FlanT5 as FlanT5
 from .generator import Generator as Generator
 from .samplers import FairSampler as FairSampler
+from .samplers import IgnoreIdenticalIds as IgnoreIdenticalIds
 from .samplers import OracleSampler as OracleSampler
 from .samplers import PerSample as PerSample
 from .samplers import SingleDocumentSampler as SingleDocumentSampler

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
@@ -24,7 +25,7 @@ from fairtk.frames import (
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
-from fairtk.remarks import RemarkKind, register_kinds
+from fairtk.remarks import EQUAL_SCORES, OWN_CANDIDATE, RemarkKind, register_kinds
 from fairtk.settings import Configurable, names_of_settings
 from fairtk.stage_context import leave_notes as leave_notes
 from fairtk.stage_context import remark as remark
@@ -195,6 +196,29 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
         remedy = "sample the retriever's run, or keep one sample and drop the column"
         self.refuse_samples(inp, remedy)
         return Run(inp, type(self).__name__)
+
+    def remark_on_candidates(self, run: Run) -> None:
+        """Remark on queries whose candidates have equal scores, or are the query itself.
+
+        For samplers, and other transformers that turn scores into probabilities.
+        """
+        self.remark_on_equal_scores(run, "the sampler is uniform", stacklevel=6)
+        is_own = np.zeros(len(run.qids), dtype=bool)
+        is_own[run.query[run.own_documents()]] = True
+        remark(OWN_CANDIDATE, type(self).__name__, is_own, run.qids.text, stacklevel=5)
+
+    def remark_on_equal_scores(self, run: Run, effect: str, stacklevel: int = 5) -> None:
+        """Remark on queries with several documents whose scores are all equal.
+
+        Args:
+            run: the input.
+            effect: the effect of equal scores, in words.
+            stacklevel: see `warnings.warn`.
+        """
+        start, score = run.ranking_start, run.scores[run.order]
+        is_equal = (score[start[:-1]] == score[start[1:] - 1]) & (np.diff(start) > 1)
+        qids = run.qids[run.ranking_query]
+        remark(EQUAL_SCORES, type(self).__name__, is_equal, qids, effect, stacklevel)
 
 
 def _text(value: Any) -> str:

@@ -118,6 +118,8 @@ class PlackettLuceExposure(ExposureTransformer):
         run = self.plain_run(inp)
         score = as_numbers(inp[SCORE])[run.order]
         alphas = self.alpha if isinstance(self.alpha, list) else [self.alpha]
+        if any(alphas):
+            self.remark_on_candidates(run)
         gaps = [score_gaps(score, run.ranking_start, alpha) for alpha in alphas]
         starts = [run.ranking_start[:-1] + i * len(score) for i in range(len(alphas))]
         start = np.concatenate([*starts, [len(alphas) * len(score)]])

@@ -269,9 +269,17 @@ class Sampler(FairTransformer):
         """
         raise NotImplementedError(f"{type(self).__name__} must define policy")
 
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the policy depends on scores, so that equal scores are remarked on."""
+        return True
+
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
-        return self.draw(inp, *self.policy(inp))
+        run, order, gaps = self.policy(inp)
+        if self.reads_scores:
+            self.remark_on_candidates(run)
+        return self.draw(inp, run, order, gaps)
 
     def draw(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
         """Return rankings drawn from a run as a frame, sorted by query, sample and rank.
@@ -401,6 +409,11 @@ class FairSampler(Sampler):
         always = ("n_samples", "cutoff", "seed")
         return {name: v for name, v in settings.items() if v is not None or name in always}
 
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the policy depends on scores: unless `alpha` is 0."""
+        return bool(self.alpha != 0)
+
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
         """Return the run, the order of its rows, and the gaps; see `Sampler`."""
         run = self.plain_run(inp)
@@ -465,6 +478,11 @@ class OracleSampler(Sampler):
         super().__init__(n_samples, cutoff, seed)
         # normalized, for equality by content
         self.qrels = Qrels(qrels, type(self).__name__).plain()
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the policy depends on scores: it depends on labels only."""
+        return False
 
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
         """Return the run, the order of its rows, and the gaps; see `Sampler`."""
@@ -652,3 +670,29 @@ class SingleDocumentSampler(FairTransformer):
         run = self.plain_run(inp)
         out = inp.take(run.order).reset_index(drop=True)
         return out.assign(**{RANK: np.int64(0), SAMPLE: run.position.astype(np.int64)})
+
+
+class IgnoreIdenticalIds(FairTransformer):
+    """R -> R: the run without documents whose docno is the qid.
+
+    In some collections, queries are documents, e.g. in ArguAna and Quora of BEIR, whose evaluation
+    leaves them out (``ignore_identical_ids``). Use it before a sampler, because FairSampler scales
+    scores by the highest one, which a query usually gets for itself. Sampled runs are accepted. For
+    labels, write ``qrels[qrels.qid != qrels.docno]``.
+
+    Input: ``qid``, ``docno`` and any other columns. Output: the other rows; ``rank``, if there is
+    one, is counted again.
+
+    Raises:
+        InputError: in `transform`, a column is missing, or an id is invalid.
+    """
+
+    identity_name = "fairtk.IgnoreIdenticalIds"
+    output_version = 1
+    is_cheap = True
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the other rows."""
+        self.check_inputs(inp, [QID, DOCNO])
+        run = Run(inp, type(self).__name__).without_identical_ids()
+        return run.frame.reset_index(drop=True)

@@ -165,6 +165,7 @@ class Scorer(FairTransformer, ABC):
         score = self.scores(query, texts, queries) if len(inp) else np.zeros(0)
         scored = inp.assign(**{SCORE: score})
         run = Run(scored.drop(columns=RANK, errors="ignore"), where)
+        self.remark_on_equal_scores(run, "their documents are sorted by docno only")
         out = scored.iloc[run.order].reset_index(drop=True)
         out[RANK] = run.position
         return out

@@ -57,6 +57,7 @@ from fairtk.transformers import (
     CollectionBM25,
     DeterministicExposure,
     FairTransformer,
+    IgnoreIdenticalIds,
     OracleExposure,
     SingleDocumentSampler,
 )
@@ -325,6 +326,10 @@ CASES = {
     "fairtk.OracleSampler": lambda folder: applied(OracleSampler(qrels(), n_samples=3), ranked()),
     "fairtk.PerSample": lambda folder: applied(PerSample(BM25Scorer()), sampled()),
     "fairtk.FittedSystem": fitted,
+    "fairtk.IgnoreIdenticalIds": lambda folder: applied(
+        IgnoreIdenticalIds(),
+        ranked().head(40).assign(docno=lambda run: run["docno"].mask(run["rank"] == 0, run["qid"])),
+    ),
     "fairtk.EachDocument": lambda folder: applied(SingleDocumentSampler(), ranked().head(40)),
     "fairtk.FixedExposure": lambda folder: applied(DeterministicExposure(), ranked()),
     "fairtk.OracleExposure": lambda folder: applied(OracleExposure(qrels()), ranked()),

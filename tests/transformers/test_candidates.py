@@ -15,6 +15,9 @@ from fairtk.datasets import FairDataset, lamp
 from fairtk.datasets.lamp import dataset as lamp_dataset
 from fairtk.errors import DataWarning, DuplicateError, InputError
 
+# small collections have equal scores
+pytestmark = pytest.mark.filterwarnings("ignore:.*all scores of:fairtk.errors.DataWarning")
+
 
 def article(pid, title):
     return {"id": pid, "title": title, "text": f"more on {title}", "date": "2020-01-01"}

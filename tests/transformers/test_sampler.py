@@ -14,6 +14,9 @@ from scipy.stats import chisquare
 from fairtk.errors import ParameterError
 from fairtk.transformers.samplers import FairSampler
 
+# small collections have equal scores
+pytestmark = pytest.mark.filterwarnings("ignore:.*all scores of:fairtk.errors.DataWarning")
+
 
 def make_run(scores, qid="q1"):
     return pd.DataFrame(

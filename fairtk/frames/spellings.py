@@ -1,0 +1,97 @@
+"""Ids of the same thing that are spelled differently in two sources."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fairtk.wording import apart
+
+_CERTAIN: dict[str, Callable[[str], str]] = {
+    "Unicode is normalized (NFC)": lambda name: unicodedata.normalize("NFC", name),
+    "special and invisible spaces count as spaces or are dropped": lambda name: " ".join(
+        re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", name).split()
+    ),
+    "letters are compared in lower case": str.lower,
+    "leading zeros are dropped": lambda name: name.lstrip("0") or "0",
+    "a '.0' at the end is dropped": lambda name: name.removesuffix(".0"),
+}
+_LIKELY: dict[str, Callable[[str], str]] = {
+    "white space is dropped": lambda name: "".join(name.split()),
+    "the part up to the last '/' is dropped": lambda name: name.rpartition("/")[2],
+    "letters in front of a number are dropped": lambda name: re.sub(r"^\D+(?=\d+$)", "", name),
+    "a suffix such as .txt or .html is dropped": lambda name: re.sub(r"\.[A-Za-z]{2,5}$", "", name),
+    "signs other than letters and digits are dropped": lambda name: re.sub(r"\W|_", "", name),
+    "only the number at the end counts": lambda name: re.sub(
+        r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()
+    ),
+}
+SPELLINGS = _CERTAIN | _LIKELY
+"""Common differences between two spellings of an id, as functions that remove them.
+
+A rule of `_CERTAIN` needs one match. The others match ids of different things, too, so they need
+two matches and half of the ids.
+"""
+_HALF = 0.5
+
+Key = tuple[str, str]
+"""A scope, within which ids are compared, e.g. the qid of a docno; and an id."""
+
+
+def respelled(
+    first: Sequence[Key],
+    second: Sequence[Key],
+    known_first: Iterable[Key] = (),
+    known_second: Iterable[Key] = (),
+) -> tuple[str, dict[Key, str]]:
+    """Return the rule of `SPELLINGS` that explains why ids do not match, and the pairs.
+
+    A rule explains nothing if it makes two ids of one source equal.
+
+    Args:
+        first: the distinct ids of one source that are missing from the other.
+        second: the same of the other source.
+        known_first: other ids of the first source.
+        known_second: other ids of the second source.
+
+    Returns:
+        The rule in words, ``""`` without one; and the id of the other source by each matched key.
+    """
+    fewer = min(len(first), len(second))
+    if not fewer:
+        return "", {}
+    sources = [*first, *known_first], [*second, *known_second]
+    for words, spell in SPELLINGS.items():
+        of_second = {(scope, spell(name)): name for scope, name in second}
+        pairs = {
+            (scope, name): of_second[scope, key]
+            for scope, name in first
+            if (scope, key := spell(name)) in of_second
+        }
+        least = 1 if words in _CERTAIN else max(2, _HALF * fewer)
+        if len(pairs) >= least and all(_keeps_apart(spell, keys) for keys in sources):
+            return words, pairs
+    return "", {}
+
+
+def _keeps_apart(spell: Callable[[str], str], keys: Sequence[Key]) -> bool:
+    """Return whether a rule makes no two ids of one scope equal."""
+    distinct = {*keys}
+    return len({(scope, spell(name)) for scope, name in distinct}) == len(distinct)
+
+
+def spelling_text(words: str, pairs: Mapping[Key, str], run: str = "run") -> str:
+    """Return a rule and its first pair in words, for the end of a sentence; ``""`` without one.
+
+    Args:
+        words: the rule.
+        pairs: the result of `respelled`, whose first source is the run.
+        run: the name of the first source.
+    """
+    if not words:
+        return ""
+    (_, name), other = next(iter(pairs.items()))
+    ids = "1 id matches" if len(pairs) == 1 else f"{len(pairs)} ids match"
+    mine, others = apart(name, other)
+    return f"; {ids} if {words} ({mine} in the {run}, {others} in the qrels)"
