@@ -67,7 +67,7 @@ def best_for_scores(run: pd.DataFrame, frame: pd.DataFrame, y: ExposureOfDocumen
     encoded, squares = Run(run, "frontier"), Run(frame, "frontier")
     exposure = frame[EXPOSURE].to_numpy(dtype=np.float64)
     disparity = sum_by_index(squares.frame_query, exposure**2, len(squares.qids))
-    query = squares.queries.find(encoded.queries)[encoded.ranking_query]
+    query = squares.qids.find(encoded.qids)[encoded.ranking_query]
     best = best_exposure(
         encoded.scores[encoded.order], encoded.ranking_start, stage.weights(encoded),
         disparity[query],
