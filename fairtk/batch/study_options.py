@@ -19,6 +19,7 @@ from fairtk.errors import InputError
 
 if TYPE_CHECKING:
     from fairtk.llm import Ledger
+    from fairtk.plugins import ChatModelSpec
 
 COMMAND_FILE = "command.json"
 """The file in a study's folder with its last command and working directory."""
@@ -63,8 +64,8 @@ paying_options = all_of(
         "server_settings",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Another setting of the server's models, e.g. max_tokens=64; temperature=none "
-        "leaves it out. Repeatable.",
+        help="Another setting of the models that have it, e.g. max_tokens=64 of a server, or "
+        "max_new_tokens=20 of a local model; temperature=none leaves it out. Repeatable.",
     ),
     click.option(
         "--max-calls", type=int, help="The largest number of calls to pay for in this run."
@@ -118,8 +119,15 @@ def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) ->
     return {**configured, **{name: options[name] for name in names if options[name] is not None}}
 
 
+def is_setting_of(spec: ChatModelSpec, name: str) -> bool:
+    """Return whether models of a kind have a setting; only servers have those of `SERVER`."""
+    from fairtk.llm.models import has_setting
+
+    return has_setting(spec, name) and (spec.server or name not in SERVER)
+
+
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given options for a server's models as settings."""
+    """Return the given options for models as settings."""
     settings = {name: options[name] for name in SERVER if options[name] is not None}
     for text in options["server_settings"]:
         name, sign, value = text.partition("=")

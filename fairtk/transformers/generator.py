@@ -247,16 +247,18 @@ class Generator(FairTransformer):
     def estimate(self, inp: pd.DataFrame) -> Estimate:
         """Estimate the calls, tokens and price for a frame, without any call.
 
-        Equal prompts count once. Recorded answers are not subtracted. Everything is 0 for a
-        function or a model that runs here, e.g. `FlanT5`, unless it is behind a ledger.
+        Equal prompts count once. Recorded answers are not subtracted. A model that runs here, e.g.
+        `FlanT5`, has tokens, but no calls and no price, unless it is behind a ledger. Everything is
+        0 for a function.
 
         Raises:
             InputError: as `transform`.
         """
-        if self.llm.local or isinstance(self.llm, FunctionModel):
+        if isinstance(self.llm, FunctionModel):
             return Estimate(0, 0, 0, 0.0, 0.0)
         chats = questions(dict.fromkeys(self.build_prompts(inp).prompts))
-        return estimate_all(self.llm, [chat for chat in chats for _ in range(self.answers)])
+        work = estimate_all(self.llm, [chat for chat in chats for _ in range(self.answers)])
+        return work._replace(calls=0, price=0.0) if self.llm.local else work
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)

@@ -123,8 +123,8 @@ def plot_trade_off(
     runs = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
     alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
     end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
-    points = f"Points of a line: alpha {alphas}{end}" if runs else "No query has a value of both"
-    title = fill(points, 60 * min(len(panels), _COLUMNS))
+    heading = f"Points of a line: alpha {alphas}{end}" if runs else "No query has a value of both"
+    title = fill(heading, 60 * min(len(panels), _COLUMNS))
     figure.suptitle(title, fontsize=_SMALL, color=INK)
     return figure
 

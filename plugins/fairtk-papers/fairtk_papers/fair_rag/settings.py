@@ -15,6 +15,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks, prompts
+from fairtk.batch.study_options import SERVER, is_setting_of
 from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
@@ -412,17 +413,26 @@ class RagConfiguration(Configuration):
             )
         return [LampTask(name) for name in ids]
 
-    def with_server(self, server: Mapping[str, Any]) -> RagConfiguration:
-        """Return a copy with a server's settings for the generators on servers.
+    def with_server(self, settings: Mapping[str, Any]) -> RagConfiguration:
+        """Return a copy with settings for the generators that have them.
 
         Raises:
-            InputError: there are settings, but no generator on a server.
+            InputError: a setting is for servers, but no generator is on a server.
+            NotFoundError: no generator has a setting.
         """
-        if not server:
-            return self
-        names = self.require_server(server)
-        more = {name: {**self.options.get(name, {}), **server} for name in names}
-        return replace(self, options={**self.options, **more})
+        specs = {name: parse_model(name, "answers", "generator")[0] for name in self.models}
+        of_server = [name for name in settings if name in SERVER]
+        if of_server:
+            self.require_server(of_server)
+        more = {
+            name: {s: value for s, value in settings.items() if is_setting_of(spec, s)}
+            for name, spec in specs.items()
+        }
+        for setting, value in settings.items():
+            if not any(setting in own for own in more.values()):
+                check_settings(next(iter(specs.values())), {setting: value})
+        options = {name: {**self.options.get(name, {}), **own} for name, own in more.items() if own}
+        return replace(self, options={**self.options, **options})
 
     def require_server(self, options: Iterable[str]) -> list[str]:
         """Return the generators that call a server.
