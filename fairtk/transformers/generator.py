@@ -44,6 +44,7 @@ from fairtk.llm.chat import Chat, Completion, Outcome, Prompt, as_prompt, questi
 from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
+from fairtk.llm.progress import progress_bar
 from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
@@ -476,9 +477,13 @@ class Generator(FairTransformer):
         # two functions may have the same key in a ledger
         unrecorded = llm if isinstance(llm, CONTENT_MODELS) else None
         try:
-            with changed(generator=unrecorded):
+            with (
+                progress_bar("answers", len(unanswered), "prompt") as progress,
+                changed(generator=unrecorded),
+            ):
                 for index, outcome in llm.outcomes(questions(unanswered)):
                     outcomes[unanswered[index]] = outcome
+                    progress(1)
         finally:  # for the next attempt
             self._outcomes[number] = {
                 p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass
