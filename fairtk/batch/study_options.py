@@ -16,10 +16,10 @@ import click
 from fairtk.cli.options import all_of
 from fairtk.cli.output import command_line
 from fairtk.errors import InputError
+from fairtk.plugins.registry import SERVER
 
 if TYPE_CHECKING:
     from fairtk.llm import Ledger
-    from fairtk.plugins import ChatModelSpec
 
 COMMAND_FILE = "command.json"
 """The file in a study's folder with its last command and working directory."""
@@ -36,7 +36,6 @@ def say_beginning(folder: Path, text: str) -> None:
     click.echo(text, err=True)
 
 
-SERVER = ("base_url", "api_key_env")
 LEDGER = (
     "max_calls",
     "max_cost",
@@ -117,13 +116,6 @@ def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) ->
     """Return the configured settings of the executor, updated by the given options."""
     names = ("executor", "workers", "scheduler")
     return {**configured, **{name: options[name] for name in names if options[name] is not None}}
-
-
-def is_setting_of(spec: ChatModelSpec, name: str) -> bool:
-    """Return whether models of a kind have a setting; only servers have those of `SERVER`."""
-    from fairtk.llm.models import has_setting
-
-    return has_setting(spec, name) and (spec.server or name not in SERVER)
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:

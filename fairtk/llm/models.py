@@ -90,12 +90,6 @@ def build_model(spec: ChatModelSpec, settings: Mapping[str, Any]) -> ChatModel:
     return as_chat_model(load_target(spec.target)(**settings))
 
 
-def has_setting(spec: ChatModelSpec, name: str) -> bool:
-    """Return whether models of a kind have a setting."""
-    parameters = _parameters(spec)
-    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
 def takes_temperature(spec: ChatModelSpec) -> bool:
     """Return whether models of a kind have a temperature."""
     return "temperature" in _parameters(spec) and getattr(load_target(spec.target), "samples", True)

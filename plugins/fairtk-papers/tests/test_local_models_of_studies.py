@@ -13,10 +13,9 @@ from fairtk_papers.fair_rag import RagConfiguration
 from rag_world import generator, study
 
 from fairtk import demo
-from fairtk.batch.study_options import SERVER
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import FairtkError, NotFoundError, ParameterError
 from fairtk.llm import list_model_kinds
-from fairtk.llm.models import has_setting
+from fairtk.plugins.registry import SERVER
 
 FOLDER = demo.collection_folder()
 NAMES = ("max_new_tokens", "max_tokens", "temperature", "terms", *SERVER)
@@ -26,16 +25,15 @@ NAMES = ("max_new_tokens", "max_tokens", "temperature", "terms", *SERVER)
 def test_each_kind_of_model_gets_its_settings(setting):
     for use, given in (("answers", _of_rag), ("refinement", _of_qr)):
         for kind, spec in list_model_kinds(use).items():
-            is_its_own = has_setting(spec, setting) and (spec.server or setting not in SERVER)
+            is_its_own = spec.has_setting(setting)
             text = f"{kind}:{spec.example}"
             if is_its_own:
                 assert given([text], {setting: 20})[0][setting] == 20
             else:
                 # another model with the setting has it alone
                 own, server = given([text, "openai:toy"], {"timeout": 20})
-                assert server["timeout"] == 20 and ("timeout" in own) is has_setting(
-                    spec, "timeout"
-                )
+                assert server["timeout"] == 20
+                assert ("timeout" in own) is spec.has_setting("timeout")
 
 
 def _of_rag(texts, settings):
@@ -53,7 +51,7 @@ def test_settings_that_no_generator_has():
     with pytest.raises(NotFoundError, match="max_tokens.*max_new_tokens"):
         RagConfiguration({"folder": "x"}, **models).with_server({"max_tokens": 3})
     for setting in SERVER:
-        with pytest.raises(InputError, match=setting):
+        with pytest.raises(FairtkError, match=setting):
             RagConfiguration({"folder": "x"}, **models).with_server({setting: "x"})
 
 

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.batch.study_options import is_setting_of
 from fairtk.errors import (
     FairtkError,
     InputError,
@@ -598,7 +597,7 @@ def with_model(
         options = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**options, "backend": spec.name, **settings}]
     for setting, value in server.items():
-        having = [table for table in tables if is_setting_of(model_kind(table), setting)]
+        having = [table for table in tables if model_kind(table).has_setting(setting)]
         for table in having or tables[:1]:  # which refuses the setting
             table[setting] = value
     return replace(configuration, models=tables)

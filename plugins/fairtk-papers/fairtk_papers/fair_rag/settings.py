@@ -15,7 +15,6 @@ import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks, prompts
-from fairtk.batch.study_options import SERVER, is_setting_of
 from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
@@ -421,16 +420,14 @@ class RagConfiguration(Configuration):
             NotFoundError: no generator has a setting.
         """
         specs = {name: parse_model(name, "answers", "generator")[0] for name in self.models}
-        of_server = [name for name in settings if name in SERVER]
-        if of_server:
-            self.require_server(of_server)
         more = {
-            name: {s: value for s, value in settings.items() if is_setting_of(spec, s)}
+            name: {s: value for s, value in settings.items() if spec.has_setting(s)}
             for name, spec in specs.items()
         }
         for setting, value in settings.items():
             if not any(setting in own for own in more.values()):
                 check_settings(next(iter(specs.values())), {setting: value})
+                self.require_server([setting])
         options = {name: {**self.options.get(name, {}), **own} for name, own in more.items() if own}
         return replace(self, options={**self.options, **options})
 

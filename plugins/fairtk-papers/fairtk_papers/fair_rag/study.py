@@ -29,9 +29,9 @@ from fairtk.errors import (
     StageError,
 )
 from fairtk.experiment import Experiment, Results, plan
+from fairtk.experiment.store import Store
 from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
 from fairtk.llm import DeferredError, Ledger
-from fairtk.llm.store import AnswerStore
 from fairtk.measures import E, LabeledRun, evaluate
 from fairtk.transformers import (
     Candidates,
@@ -387,12 +387,10 @@ class RagStudy:
         return StudyPlan(work, total, note)
 
     def _pace(self, model: str) -> float:
-        """Return the mean time of a model's stored answers in seconds; NaN if there are none."""
-        path = self.folder / STORE
-        if not path.exists():
-            return math.nan
-        with closing(AnswerStore(path)) as answers:
-            return answers.seconds_per_answer(model)
+        """Return the mean time of a model's stored answers in seconds; NaN without answers."""
+        has_store = (self.folder / STORE).exists()
+        with closing(Store(self.folder if has_store else None)) as store:
+            return store.answers.seconds_per_answer(model)
 
     def status(self) -> pd.DataFrame:
         """Return the progress of each system.

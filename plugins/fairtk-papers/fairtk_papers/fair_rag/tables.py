@@ -496,7 +496,7 @@ def normalized_utility(
     generator_keys = ["task", "generator", QID]
     keys = generator_keys if over == "generator" else [*MODEL, QID]
     is_oracle = utilities["alpha"] == ORACLE
-    # NaN, an undefined utility, becomes inf; NaN then is a query without such rankings
+    # an undefined utility becomes inf; NaN then is a query without rankings
     highest = utilities[counted].groupby(keys)["value"].max(skipna=False).fillna(np.inf)
     oracle = utilities[is_oracle].groupby(generator_keys)["value"].max(skipna=False).fillna(np.inf)
     means = utilities.groupby([*MODEL, "alpha", QID], sort=False)["value"].mean(skipna=False)
