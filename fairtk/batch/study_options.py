@@ -16,6 +16,7 @@ import click
 from fairtk.cli.options import all_of
 from fairtk.cli.output import command_line
 from fairtk.errors import InputError
+from fairtk.plugins.registry import SERVER
 
 if TYPE_CHECKING:
     from fairtk.llm import Ledger
@@ -35,7 +36,6 @@ def say_beginning(folder: Path, text: str) -> None:
     click.echo(text, err=True)
 
 
-SERVER = ("base_url", "api_key_env")
 LEDGER = (
     "max_calls",
     "max_cost",
@@ -63,8 +63,8 @@ paying_options = all_of(
         "server_settings",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Another setting of the server's models, e.g. max_tokens=64; temperature=none "
-        "leaves it out. Repeatable.",
+        help="Another setting of the models that have it, e.g. max_tokens=64 of a server, or "
+        "max_new_tokens=20 of a local model; temperature=none leaves it out. Repeatable.",
     ),
     click.option(
         "--max-calls", type=int, help="The largest number of calls to pay for in this run."
@@ -119,7 +119,7 @@ def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) ->
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given options for a server's models as settings."""
+    """Return the given options for models as settings."""
     settings = {name: options[name] for name in SERVER if options[name] is not None}
     for text in options["server_settings"]:
         name, sign, value = text.partition("=")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,6 +66,10 @@ class Answers:
                 self._memory.setdefault(key, answers[prompt])
         else:
             self._store.put_answers(model.name, model.parameters, answers)
+
+    def seconds_per_answer(self, model: str) -> float:
+        """Return the mean time of a model's answers in the file; NaN without answers."""
+        return math.nan if self._store is None else self._store.seconds_per_answer(model)
 
     def failures(self, model: ModelKey, prompts: Iterable[Prompt]) -> dict[Prompt, str]:
         """Return the reasons of stored failures by prompt."""

@@ -34,8 +34,12 @@ STATUSES = (OK, CUT, EMPTY, REFUSED, FILTERED, THOUGHT_ONLY, UNREADABLE, PROMPT_
 
 def has_lists(values: Any) -> bool:
     """Return whether a column has several answers per ranking."""
+    # texts and categories have no lists; of other values, the few types are checked
+    if isinstance(getattr(values, "dtype", None), pd.StringDtype | pd.CategoricalDtype):
+        return False
     values = np.asarray(values)
-    return values.dtype == object and any(isinstance(v, _LISTS) for v in values)
+    types = set(map(type, values)) if values.dtype == object else ()
+    return any(issubclass(kind, _LISTS) for kind in types)
 
 
 def hashable(values: Any) -> ObjectArray:

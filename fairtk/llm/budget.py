@@ -140,7 +140,8 @@ def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Price
     """Return the estimate for distinct calls to pay for, and the number of recorded calls."""
     n_prompt = sum(map(prompt_tokens, chats))
     n_completion = len(chats) * most_completion_tokens(llm) if chats else 0.0
-    price = prices.of(llm, n_prompt, n_completion) if chats else 0.0
+    is_paid = bool(chats) and (prices.known(llm) or not llm.local)
+    price = prices.of(llm, n_prompt, n_completion) if is_paid else 0.0
     return Estimate(len(chats), recorded, n_prompt, n_completion, price)
 
 

@@ -101,9 +101,12 @@ def is_prompt_cut(completion: Completion, prompt: str) -> bool:
     as the server reports tokens.
     """
     tokens = (completion.prompt_tokens or 0) + (completion.cached_tokens or 0)
-    # counting white space is faster than splitting, which few prompts need
-    n_spaces = sum(map(prompt.count, " \n\t\r")) if 0 < 2 * tokens < len(prompt) else 0
-    return 0 < 2 * tokens <= n_spaces and 2 * tokens < len(prompt.split())
+    if not 0 < 2 * tokens < len(prompt):
+        return False
+    # white space is counted fast; few prompts need to be split
+    text = prompt.encode(errors="surrogatepass")
+    n_spaces = len(text) - len(text.translate(None, b" \n\t\r"))
+    return 2 * tokens <= n_spaces and 2 * tokens < len(prompt.split())
 
 
 def after_thinking(text: str) -> tuple[str, bool]:

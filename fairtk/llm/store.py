@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import secrets
@@ -568,6 +569,12 @@ class AnswerStore:
         if not self.file.is_read_only:
             change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
             self.file.write(lambda connection: connection.execute(change, (key,)))
+
+    def seconds_per_answer(self, model: str) -> float:
+        """Return the mean time of a model's answers; NaN if no answer is stored."""
+        query = "SELECT avg(seconds) FROM answers WHERE model = ?"
+        [(mean,)] = self.file.read(query, (model,))
+        return math.nan if mean is None else float(mean)
 
     def has(self, model: str) -> bool:
         """Return whether an answer of a model is stored."""

@@ -65,6 +65,10 @@ class PromptSpec(Spec):
     """A prompt builder for ``FlanT5(prompt=...)``."""
 
 
+SERVER = ("base_url", "api_key_env")
+"""Settings of models on servers."""
+
+
 @dataclass(frozen=True)
 class ChatModelSpec(Spec):
     """A kind of `fairtk.llm.ChatModel`, written ``KIND:MODEL``.
@@ -87,6 +91,12 @@ class ChatModelSpec(Spec):
     server: bool = False
     stage: str | None = None
     exact: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def has_setting(self, name: str) -> bool:
+        """Return whether the models have a setting; only servers have those of `SERVER`."""
+        parameters = inspect.signature(load_target(self.target)).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        return (name in parameters or takes_any) and (self.server or name not in SERVER)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from fairtk.llm.chat import Chat, Completion, Outcome, Prompt, as_prompt, questi
 from fairtk.llm.hugging_face import HuggingFaceChatModel
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
+from fairtk.llm.progress import progress_bar
 from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
 from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
 from fairtk.plugins.registry import refuse_unknown_options
@@ -247,16 +248,18 @@ class Generator(FairTransformer):
     def estimate(self, inp: pd.DataFrame) -> Estimate:
         """Estimate the calls, tokens and price for a frame, without any call.
 
-        Equal prompts count once. Recorded answers are not subtracted. Everything is 0 for a
-        function or a model that runs here, e.g. `FlanT5`, unless it is behind a ledger.
+        Equal prompts count once. Recorded answers are not subtracted. A model that runs here, e.g.
+        `FlanT5`, has tokens, but no calls and no price, unless it is behind a ledger. Everything is
+        0 for a function.
 
         Raises:
             InputError: as `transform`.
         """
-        if self.llm.local or isinstance(self.llm, FunctionModel):
+        if isinstance(self.llm, FunctionModel):
             return Estimate(0, 0, 0, 0.0, 0.0)
         chats = questions(dict.fromkeys(self.build_prompts(inp).prompts))
-        return estimate_all(self.llm, [chat for chat in chats for _ in range(self.answers)])
+        work = estimate_all(self.llm, [chat for chat in chats for _ in range(self.answers)])
+        return work._replace(calls=0, price=0.0) if self.llm.local else work
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)
@@ -474,9 +477,13 @@ class Generator(FairTransformer):
         # two functions may have the same key in a ledger
         unrecorded = llm if isinstance(llm, CONTENT_MODELS) else None
         try:
-            with changed(generator=unrecorded):
+            with (
+                progress_bar("answers", len(unanswered), "prompt") as progress,
+                changed(generator=unrecorded),
+            ):
                 for index, outcome in llm.outcomes(questions(unanswered)):
                     outcomes[unanswered[index]] = outcome
+                    progress(1)
         finally:  # for the next attempt
             self._outcomes[number] = {
                 p: o for p, o in outcomes.items() if isinstance(o, Completion) or not o.can_pass

@@ -29,22 +29,33 @@ def statuses(model, prompts=PROMPTS):
     return [read(outcome, "?").status for outcome in model.complete(questions(prompts))]
 
 
-@pytest.fixture
-def folder(request):
-    kind = request.param
-    return kind, request.getfixturevalue("llama_folder" if kind == "causal" else "t5_folder")
+@pytest.fixture(scope="session")
+def loaded(request):
+    """The models by kind and number of beams, loaded once; tests change only their limit."""
+    models = {}
+
+    def get(kind, num_beams):
+        if (kind, num_beams) not in models:
+            folder = request.getfixturevalue("llama_folder" if kind == "causal" else "t5_folder")
+            options = {"num_beams": num_beams, "device": "cpu", "dtype": "float32"}
+            models[kind, num_beams] = LOCAL[kind](str(folder), **options)
+        return models[kind, num_beams]
+
+    return get
 
 
-@pytest.mark.parametrize("folder", LOCAL, indirect=True)
+KINDS = ["causal", "seq2seq", pytest.param("ct2", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("num_beams", [1, 2])
-def test_a_local_model_says_whether_its_answer_was_cut(folder, num_beams):
-    kind, path = folder
+def test_a_local_model_says_whether_its_answer_was_cut(loaded, kind, num_beams, monkeypatch):
     if kind == "ct2":
         pytest.importorskip("ctranslate2")
-    options = {"model": str(path), "num_beams": num_beams, "device": "cpu", "dtype": "float32"}
+    model = loaded(kind, num_beams)
     by_length = {}
     for n_tokens in (1, 4, 24):
-        model = LOCAL[kind](max_new_tokens=n_tokens, **options)
+        monkeypatch.setattr(model, "max_new_tokens", n_tokens)
         outcomes = model.complete(questions(PROMPTS))
         by_length[n_tokens] = [outcome.finish for outcome in outcomes]
         assert {*by_length[n_tokens]} <= {"stop", "length"}
@@ -68,13 +79,15 @@ def oracle(model, prompts):
     return ends
 
 
-def test_an_answer_that_ends_with_its_last_token_is_whole(t5_folder):
+def test_an_answer_that_ends_with_its_last_token_is_whole(loaded, monkeypatch):
     """The model is forced to end: the answer has max_new_tokens tokens, the last one </s>."""
-    model = HuggingFaceSeq2Seq(str(t5_folder), max_new_tokens=3, num_beams=1, device="cpu")
-    model._model.generation_config.forced_eos_token_id = 1
+    model = loaded("seq2seq", 1)
+    monkeypatch.setattr(model, "max_new_tokens", 3)
+    monkeypatch.setattr(model._model.generation_config, "forced_eos_token_id", 1)
     assert statuses(model) == ["ok"] * len(PROMPTS)
 
 
+@pytest.mark.slow
 def test_ctranslate2_ends_as_transformers(t5_folder):
     pytest.importorskip("ctranslate2")
     options = {"max_new_tokens": 12, "num_beams": 1, "device": "cpu", "dtype": "float32"}
@@ -157,6 +170,6 @@ def test_a_prompt_that_the_server_cut_is_requested_again(tmp_path):
             assert sum(server.counts.values()) == n_calls
 
 
-def test_ends_are_arrays_of_text(t5_folder):
-    model = HuggingFaceSeq2Seq(str(t5_folder), max_new_tokens=2, num_beams=1, device="cpu")
+def test_ends_are_texts(loaded):
+    model = loaded("seq2seq", 1)
     assert not any(isinstance(o.finish, np.str_) for o in model.complete(questions(PROMPTS)))

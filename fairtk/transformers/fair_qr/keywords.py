@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import pandas as pd
 import pyterrier as pt
-from tqdm import tqdm
 
 from fairtk import checks
 from fairtk.errors import (
@@ -31,6 +30,8 @@ from fairtk.frames.answers import (
 from fairtk.frames.texts import qids_of
 from fairtk.frames.texts import words as words_of
 from fairtk.llm import Chat, ChatModel, Completion, Failure, as_chat_model
+from fairtk.llm.chat import Outcome
+from fairtk.llm.progress import progress_bar
 from fairtk.llm.reading import after_thinking, read
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.remarks import NOT_REFINED
@@ -247,15 +248,18 @@ def refine(
 ) -> list[Refined]:
     """Return one outcome for each request. Calls run concurrently if the model supports it.
 
-    A progress bar appears on a terminal after two seconds.
+    Progress is reported by a bar on a terminal after two seconds, else by a line each minute.
 
     Raises:
         LLMError: no call to the model would succeed.
         BudgetError: the ledger's budget does not allow the next call.
     """
     chats = [prompt(request) for request in requests]
-    bar: Any = {"desc": f"calling {llm.name}", "unit": " calls", "delay": 2, "leave": False}
-    outcomes = dict(tqdm(llm.outcomes(chats), total=len(chats), disable=None, **bar))
+    outcomes: dict[int, Outcome] = {}
+    with progress_bar(f"calling {llm.name}", len(chats), "prompt") as progress:
+        for index, outcome in llm.outcomes(chats):
+            outcomes[index] = outcome
+            progress(1)
     results = []
     for index, (request, chat) in enumerate(zip(requests, chats, strict=True)):
         outcome = outcomes.get(index, Failure("the model gave no answer"))

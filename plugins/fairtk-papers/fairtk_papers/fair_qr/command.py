@@ -55,6 +55,8 @@ NO_MODEL = (
 @click.option("--llm", "model", cls=ModelOption, use="refinement", default_text="keyword")
 @paying_options
 @click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of FOLDER.")
+@click.option("--limit", type=click.IntRange(min=1),
+              help="The largest number of topics, from the start of the file.")  # fmt: skip
 @click.option("--variations/--no-variations", default=True, show_default=True,
               help="Also run FAIR-QR with other settings.")  # fmt: skip
 @click.option("--tuning/--no-tuning", default=True, show_default=True,
@@ -68,6 +70,7 @@ def command(
     runs: tuple[str, ...],
     model: str | None,
     split: str | None,
+    limit: int | None,
     variations: bool,
     tuning: bool,
     dry_run: bool,
@@ -93,6 +96,7 @@ def command(
       split = "train"                    # of a folder
       attributes = ["gender", "geography"]
       query = "query"                    # or title, title_keywords
+      limit = 10                         # topics, from the start of the file
       systems = ["bm25", "mmr", "fair-qr", "fair-qr (no re-ranking)"]
       cutoff = 20                        # the ranks to measure
       candidates = 100                   # documents to rerank
@@ -148,7 +152,7 @@ def command(
             "variations": None if variations else {},
             "tuning": None if tuning else {},
         },
-        data={"attributes": attributes, "split": split},
+        data={"attributes": attributes, "split": split, "limit": limit},
         output=output,
         retrievers=[*retrievers, *map(_run_table, runs)],
         engine=engine_options(configuration.engine, more),

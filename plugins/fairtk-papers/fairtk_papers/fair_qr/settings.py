@@ -22,6 +22,7 @@ from fairtk.io.tables import stem
 from fairtk.transformers import FairTransformer
 from fairtk.wording import format_list
 from fairtk_papers.studies import (
+    COUNT,
     NAMES,
     PATH,
     SEVERAL,
@@ -198,6 +199,7 @@ class QrData:
         name: the name of the data in tables.
         targets: the name of each attribute's target in tables; the default is ``"given"``.
         unjudged: the topics without a relevant document, which are excluded.
+        beyond: the topics after the limit, which are excluded.
     """
 
     topics: pd.DataFrame
@@ -209,6 +211,7 @@ class QrData:
     name: str = "collection"
     targets: Mapping[str, str] = field(default_factory=dict)
     unjudged: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the frames, and exclude topics without a relevant document."""
@@ -259,7 +262,7 @@ class QrData:
 
     def check_run(self, run: RunRetriever) -> None:
         """Raise an `InputError` if a run has topics or documents that are not in the data."""
-        run.check_topics(self.topics[QID], self.unjudged)
+        run.check_topics(self.topics[QID], [*self.unjudged, *self.beyond])
         try:
             self.texts.transform(run.run[[DOCNO]])
         except InputError as error:
@@ -282,6 +285,7 @@ def from_trec_fair(
     query: str = "query",
     keywords: str | PathLike[str] | None = None,
     target: Mapping[str, Any] | None = None,
+    limit: int | None = None,
 ) -> QrData:
     """Return the data of TREC Fair Ranking 2022 or 2021.
 
@@ -304,6 +308,7 @@ def from_trec_fair(
             ``"uniform+unknown"``, shares by group, a file, or a `fairtk.Target`. Each adds an
             attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
             ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
+        limit: maximum number of topics, from the start of the file; `None` for all.
 
     Raises:
         NotFoundError: a dimension, split or field is unknown.
@@ -318,6 +323,8 @@ def from_trec_fair(
             raise ParameterError(
                 f"attributes must be a list of names, e.g. ['gender'], got {given!r}"
             )
+    if limit is not None:
+        checks.integer("limit", limit, "from_trec_fair")
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
@@ -332,7 +339,7 @@ def from_trec_fair(
     for attribute, (name, groups, goal) in further_targets(target, goals, names, qrels).items():
         goals[attribute], names[attribute] = (groups, goal), name
     return QrData(
-        pd.DataFrame(topics, columns=[QID, QUERY]),
+        pd.DataFrame(topics[:limit], columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if is_2021 else qrels,
         goals,
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
@@ -340,6 +347,7 @@ def from_trec_fair(
         digest(collection),
         folder_name or dataset.dataset_id(),
         names,
+        beyond=() if limit is None else tuple(qid for qid, _ in topics[limit:]),
     )
 
 
@@ -534,10 +542,10 @@ _REFINING = Annotated[
 class QrConfiguration(Configuration):
     """The configuration of the FAIR-QR study.
 
-    `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords`` and
-    ``targets`` (further targets by attribute). A model is a table with ``backend`` and settings, a
-    retriever a table with ``kind`` or ``run`` and settings. Several models or retrievers require
-    unique names: ``name``, by default the model or the kind.
+    `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``,
+    ``limit`` and ``targets`` (further targets by attribute). A model is a table with ``backend``
+    and settings, a retriever a table with ``kind`` or ``run`` and settings. Several models or
+    retrievers require unique names: ``name``, by default the model or the kind.
     """
 
     settings: QrSettings = field(default_factory=QrSettings)
@@ -550,6 +558,7 @@ class QrConfiguration(Configuration):
         "attributes": NAMES,
         "query": STRING,
         "keywords": PATH,
+        "limit": COUNT,
         "targets": Annotated[
             dict[str, Any], AfterValidator(_targets), Field(description="a table: [{key}]")
         ],

@@ -584,7 +584,7 @@ def with_model(
     Args:
         configuration: the configuration.
         text: the model, ``KIND:MODEL``, e.g. ``openai:gpt-4o``; `None` to keep the model.
-        server: settings for models on servers.
+        server: settings for the models that have them.
 
     Raises:
         NotFoundError: the kind of model is unknown.
@@ -596,9 +596,10 @@ def with_model(
         # settings of another backend do not apply
         options = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**options, "backend": spec.name, **settings}]
-    for table in tables if server else ():
-        if len(tables) == 1 or model_kind(table).server:
-            table |= server
+    for setting, value in server.items():
+        having = [table for table in tables if model_kind(table).has_setting(setting)]
+        for table in having or tables[:1]:  # which refuses the setting
+            table[setting] = value
     return replace(configuration, models=tables)
 
 

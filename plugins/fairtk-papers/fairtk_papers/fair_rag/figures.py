@@ -100,7 +100,12 @@ def plot_trade_off(
             for line, wide in panel.items():
                 value, low, high, note = correlation(wide, x, y)
                 ends = f"(no interval: {note})" if note else f"[{low:.2f}, {high:.2f}]"
-                texts.append(f"{line}: r = {value:.2f} {ends}")
+                is_number = not math.isnan(value)
+                texts.append(
+                    f"{line}: r = {value:.2f} {ends}"
+                    if is_number
+                    else f"{line}: r is undefined ({note})"
+                )
             has_fixed = any(DETERMINISTIC in _alphas(wide) for wide in panel.values())
             end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
             texts += ["r: queries at all points of a line,", end]
@@ -118,7 +123,8 @@ def plot_trade_off(
     runs = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
     alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
     end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
-    title = fill(f"Points of a line: alpha {alphas}{end}", 60 * min(len(panels), _COLUMNS))
+    heading = f"Points of a line: alpha {alphas}{end}" if runs else "No query has a value of both"
+    title = fill(heading, 60 * min(len(panels), _COLUMNS))
     figure.suptitle(title, fontsize=_SMALL, color=INK)
     return figure
 
@@ -351,7 +357,8 @@ def _trade_off_points(wide: pd.DataFrame, x: str, y: str, name: str, look: Serie
         _means((_at_alpha(wide, alpha)[measure].to_numpy() for alpha in alphas), _bounds(measure))
         for measure in (x, y)
     )
-    hollow = np.array([alpha == DETERMINISTIC for alpha in alphas])
+    hollow = np.array([alpha == DETERMINISTIC for alpha in alphas], dtype=bool)
+    name = name if alphas else f"{name} (undefined)"
     return Points(x_means, y_means, look, name, x_reach, y_reach, hollow, joined=True)
 
 
@@ -365,7 +372,7 @@ def _means(
         mean = finite_mean(values)
         means.append(mean)
         reach.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
-    return np.array(means), np.array(reach).T
+    return np.array(means), np.reshape(reach, (-1, 2)).T
 
 
 def correlation(
@@ -492,17 +499,21 @@ def credit_text(values: pd.DataFrame) -> str:
     for name in (AE_D, AE_R):
         rows = table[table["measure"] == name]
         pairs = zip(rows["alpha"], rows["exposure"], rows["value"], strict=True)
-        each = "; ".join(f"{_policy_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
+        each = "; ".join(f"{_policy_text(a)}: {_number(e)}, {_number(c)}" for a, e, c in pairs)
         parts.append(f"{name} of exposure and of credit: {each}.")
     for alpha, part in positions.groupby("alpha", sort=False):
-        shares = ", ".join(f"{share:.3f}" for share in part["value"])
+        shares = ", ".join(map(_number, part["value"]))
         parts.append(f"Shares of the positions, {_policy_text(alpha)}: {shares}.")
     return "Credit and exposure at each alpha. " + " ".join(parts)
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
     parts = []
     for alpha, part in wide.groupby("alpha", sort=False):
-        values = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
+        values = ", ".join(map(_number, numbers(part).to_numpy().ravel()))
         parts.append(f"{_policy_text(alpha)}: {values}")
-    return "; ".join(parts)
+    return "; ".join(parts) or "undefined"

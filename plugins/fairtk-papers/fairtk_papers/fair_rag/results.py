@@ -69,6 +69,8 @@ _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15
 
 
 def _with_interval(values: pd.Series[float]) -> str:
+    if values.isna().all():
+        return "undefined"
     (low,), (high,) = mean_intervals(values.to_numpy(float)[None])
     half = (high - low) / 2
     return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
@@ -122,7 +124,8 @@ class RagResults:
     def means_with_intervals(self) -> pd.DataFrame:
         """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``.
 
-        There is no interval if all queries have the same value, or only one has a value.
+        There is no interval if all queries have the same value, or only one has a value. Without a
+        value, the mean is ``"undefined"``.
         """
         return self._by_policy(_with_interval)
 

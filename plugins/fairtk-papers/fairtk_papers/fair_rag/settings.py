@@ -412,17 +412,24 @@ class RagConfiguration(Configuration):
             )
         return [LampTask(name) for name in ids]
 
-    def with_server(self, server: Mapping[str, Any]) -> RagConfiguration:
-        """Return a copy with a server's settings for the generators on servers.
+    def with_server(self, settings: Mapping[str, Any]) -> RagConfiguration:
+        """Return a copy with settings for the generators that have them.
 
         Raises:
-            InputError: there are settings, but no generator on a server.
+            InputError: a setting is for servers, but no generator is on a server.
+            NotFoundError: no generator has a setting.
         """
-        if not server:
-            return self
-        names = self.require_server(server)
-        more = {name: {**self.options.get(name, {}), **server} for name in names}
-        return replace(self, options={**self.options, **more})
+        specs = {name: parse_model(name, "answers", "generator")[0] for name in self.models}
+        more = {
+            name: {s: value for s, value in settings.items() if spec.has_setting(s)}
+            for name, spec in specs.items()
+        }
+        for setting, value in settings.items():
+            if not any(setting in own for own in more.values()):
+                check_settings(next(iter(specs.values())), {setting: value})
+                self.require_server([setting])
+        options = {name: {**self.options.get(name, {}), **own} for name, own in more.items() if own}
+        return replace(self, options={**self.options, **options})
 
     def require_server(self, options: Iterable[str]) -> list[str]:
         """Return the generators that call a server.

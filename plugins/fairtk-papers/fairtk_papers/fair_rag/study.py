@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -15,6 +17,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
+from tqdm import tqdm
 
 from fairtk import measures
 from fairtk.credit import AE_D, AE_R, Citations, CreditGap, Subsets, from_answers
@@ -26,6 +29,7 @@ from fairtk.errors import (
     StageError,
 )
 from fairtk.experiment import Experiment, Results, plan
+from fairtk.experiment.store import Store
 from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
 from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E, LabeledRun, evaluate
@@ -76,6 +80,7 @@ from fairtk_papers.fair_rag.tables import (
 )
 from fairtk_papers.studies import (
     COUNTS,
+    STORE,
     RunRetriever,
     StudyPlan,
     allow_name_reuse,
@@ -325,12 +330,15 @@ class RagStudy:
         """
         rows: list[tuple[Any, ...]] = []
         per_prompt: list[FloatArray] = []
+        paces: dict[str, float] = {}
         for task in self.tasks:
             topics, candidates = task.topics[: self.settings.limit], Candidates(task.dataset)
             first = topics[:N_ESTIMATED]
             n_topics, n_documents = len(topics), len(candidates(topics[[QID]]))
             for name in self.generators:
                 generator = self.generator(task, name)
+                if generator.llm.local and name not in paces:
+                    paces[name] = self._pace(generator.llm.name)
                 if not self.uses_published_labels(task):
                     rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
                     alone = SingleDocumentSampler()(candidates(first))
@@ -361,13 +369,28 @@ class RagStudy:
             "the number for the oracle is an upper bound."
         )
         if work["calls"].any():
+            note += " Calls go to servers; recorded answers cost nothing."
+        if work["prompt_tokens"].any():
             note += (
-                " Calls go to servers; recorded answers cost nothing. Tokens and price are rough "
-                "estimates: answers of the maximum length, prompts as long as those of the first "
-                f"{N_ESTIMATED} queries."
+                " Tokens and price are rough estimates: answers of the maximum length, prompts as "
+                f"long as those of the first {N_ESTIMATED} queries."
             )
-        total = {"prompts": float(n_unanswered.sum()), **work[COUNTS].sum(skipna=False)}
+        unanswered = pd.Series(n_unanswered[:, 0]).groupby(work["generator"]).sum()
+        seconds = {name: pace * unanswered[name] for name, pace in paces.items()}
+        total = {
+            "prompts": float(n_unanswered.sum()),
+            **work[COUNTS].sum(skipna=False),
+            "seconds": sum(seconds.values()),
+        }
+        for name, time in seconds.items():
+            note += _time_text(name, paces[name], time) if unanswered[name] else ""
         return StudyPlan(work, total, note)
+
+    def _pace(self, model: str) -> float:
+        """Return the mean time of a model's stored answers in seconds; NaN without answers."""
+        has_store = (self.folder / STORE).exists()
+        with closing(Store(self.folder if has_store else None)) as store:
+            return store.answers.seconds_per_answer(model)
 
     def status(self) -> pd.DataFrame:
         """Return the progress of each system.
@@ -651,8 +674,16 @@ STATUS = ["task", "generator", "stage", "queries", "done", "failed", "missing"]
 def _estimate_per_prompt(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
     """Return the mean of each of `COUNTS` over the prompts of some frames."""
     calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
-    per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)
+    n_prompts = sum(len(set(generator.build_prompts(frame).prompts)) for frame in frames)
+    per_prompt: FloatArray = np.array([calls, *rest]) / max(n_prompts * generator.answers, 1)
     return per_prompt
+
+
+def _time_text(generator: str, pace: float, seconds: float) -> str:
+    if math.isnan(pace):
+        return f" The time of {generator} is unknown until some answers are stored."
+    rate = f"{1 / max(pace, 1e-6):,.2g} prompts a second, the rate of its stored answers"
+    return f" {generator} needs about {tqdm.format_interval(seconds)} at {rate}."
 
 
 def _distinct_prompts(

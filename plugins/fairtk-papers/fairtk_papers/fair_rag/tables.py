@@ -159,6 +159,7 @@ def add_paper_columns(rows: pd.DataFrame, statistic: pd.Series) -> pd.DataFrame:
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 UNREACHABLE = "unreachable: there are too few candidates for exposure this even"
 TOO_EVEN = "too few candidates for exposure this even: estimates vary between samples"
+NO_VALUES = "no query has a value of both measures"
 _DIGITS = 9
 """The decimals of EE-D that count, since a sum of fractions can be 0.6000000000000001."""
 
@@ -215,7 +216,9 @@ def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray
         test = paired_test(per_query[both], fixed[both])
         reachable = most_even < end
         note = test.note
-        if inside.empty:
+        if points.empty:
+            note = NO_VALUES
+        elif inside.empty:
             note = "no points in this interval" if reachable.any() else UNREACHABLE
         elif not reachable.any():
             note = "; ".join(filter(None, [TOO_EVEN, note]))
@@ -272,11 +275,10 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
         wide = wide[wide.index.get_level_values("alpha") != DETERMINISTIC]
         for table, (x, y) in TRADE_OFFS.items():
             defined = wide[[x, y]].dropna()
-            if defined.empty:
-                continue
             first, second = (_by_query(defined[name]) for name in (x, y))
             curves = curve_values(first, second, resamples=resamples, seed=seed)
-            covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
+            means = np.clip(np.nanmean(first, axis=0), 0.0, 1.0) if len(first) else [0.0]
+            covered = float(np.ptp(means))
             for name, curve in curves.items():
                 numbers = [curve.value, curve.low, curve.high, curve.note, len(first), covered]
                 rows.append([table, *model, x, y, name, *numbers])
@@ -346,9 +348,13 @@ def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
     """Return the header and one row per model of a task."""
     rows = [[f"{head} (baseline utility)", *dict.fromkeys(part["interval"])]]
     for (retriever, generator), model in part.groupby(["retriever", "generator"], sort=False):
-        name = f"{retriever}+{generator} ({model['baseline'].iloc[0]:.3f})"
+        name = f"{retriever}+{generator} ({_baseline(model['baseline'].iloc[0])})"
         rows.append([name, *map(_difference, model["value"])])
     return rows
+
+
+def _baseline(value: float) -> str:
+    return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
 def _difference(value: float) -> str:
@@ -470,7 +476,8 @@ def normalized_utility(
     Args:
         utilities: ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``sample`` and
             ``value``: the utility of each answer, where higher is better (for LaMP-3, 4 minus the
-            error). The oracle's rows count for all retrievers of their task and generator.
+            error), NaN if it is undefined. The oracle's rows count for all retrievers of their task
+            and generator.
         over: the rankings for the best utility, in addition to the oracle's: those of one
             ``"retriever"`` (Eq. 25 and the published code) or all with the same ``"generator"``
             (section 3.3.3).
@@ -480,33 +487,42 @@ def normalized_utility(
     Returns:
         ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``EU`` (the mean), ``best``
         (u_max) and ``value``. If utilities are at least 0, values are in [0, 1], except those of
-        the deterministic run. Queries without an answer of the oracle are NaN, with a warning.
+        the deterministic run. Queries without an answer of the oracle, or whose best utility or
+        mean depends on an undefined one, are NaN, with a warning.
     """
     counted = is_sampled(utilities["alpha"])
     if deterministic:
         counted |= utilities["alpha"] == DETERMINISTIC
     generator_keys = ["task", "generator", QID]
     keys = generator_keys if over == "generator" else [*MODEL, QID]
-    highest = utilities[counted].groupby(keys)["value"].max().rename("_highest").reset_index()
-    oracle = utilities[utilities["alpha"] == ORACLE].groupby(generator_keys)["value"].max()
-    means = utilities.groupby([*MODEL, "alpha", QID], sort=False)["value"].mean().rename(EU)
-    table = means.reset_index().merge(highest, on=keys, how="left")
+    is_oracle = utilities["alpha"] == ORACLE
+    # an undefined utility becomes inf; NaN then is a query without rankings
+    highest = utilities[counted].groupby(keys)["value"].max(skipna=False).fillna(np.inf)
+    oracle = utilities[is_oracle].groupby(generator_keys)["value"].max(skipna=False).fillna(np.inf)
+    means = utilities.groupby([*MODEL, "alpha", QID], sort=False)["value"].mean(skipna=False)
+    table = means.rename(EU).reset_index()
+    table = table.merge(highest.rename("_highest").reset_index(), on=keys, how="left")
     table = table.merge(oracle.rename("_oracle").reset_index(), on=generator_keys, how="left")
     missing = table["_oracle"].isna()
     # the oracle's rows have no other rankings
     best = table["_highest"].fillna(-np.inf).clip(lower=table["_oracle"])
-    table["best"] = best.where(~missing)
+    undefined = (best == np.inf) | table[EU].isna()
+    table["best"] = best.where(~missing & (best < np.inf))
     # as in the published code: 1 if the best is 0, whatever the mean
     ratio = table[EU] / table["best"].where(table["best"] != 0)
-    table["value"] = ratio.where(table["best"] != 0, 1.0).where(~missing)
-    if missing.any():
-        qids = list(dict.fromkeys(table.loc[missing, QID]))
-        warnings.warn(
-            f"normalized_utility: the oracle has no answers for {len(qids)} queries "
-            f"({format_list(qids)}), so their values are undefined",
-            UndefinedWarning,
-            stacklevel=2,
-        )
+    table["value"] = ratio.where((table["best"] != 0) | undefined, 1.0)
+    for reason, rows in (
+        ("the oracle has no answers", missing),
+        ("the utility of an answer is undefined", undefined & ~missing),
+    ):
+        if rows.any():
+            qids = list(dict.fromkeys(table.loc[rows, QID]))
+            warnings.warn(
+                f"normalized_utility: {reason} for {len(qids)} queries "
+                f"({format_list(qids)}), so their values are undefined",
+                UndefinedWarning,
+                stacklevel=2,
+            )
     return table[[*MODEL, "alpha", QID, EU, "best", "value"]]
 
 

@@ -8,8 +8,7 @@ from contextlib import redirect_stderr
 import pytest
 from chat_server import serving
 
-from fairtk.experiment import engine
-from fairtk.llm import OpenAICompatible
+from fairtk.llm import OpenAICompatible, progress
 from fairtk.llm.chat import questions
 
 
@@ -33,12 +32,12 @@ class Log(io.StringIO):
 
 @pytest.fixture
 def log(monkeypatch):
-    monkeypatch.setattr(engine, "MINUTE", 0.001)
+    monkeypatch.setattr(progress, "MINUTE", 0.001)
     return Log()
 
 
 def test_a_line_also_while_nothing_is_done(log):
-    with redirect_stderr(log), engine.progress_bar("answers", 2000, "prompt") as add:
+    with redirect_stderr(log), progress.progress_bar("answers", 2000, "prompt") as add:
         add(1200)
         assert log.says("1,200 of 2,000")
     line = log.getvalue().splitlines()[-1]
@@ -50,7 +49,7 @@ def test_what_a_server_answered_counts_before_its_batch_is_done(log, monkeypatch
     with serving(lambda prompt, count: "an answer") as server:
         # with several at a time, two could arrive together
         model = OpenAICompatible("m", base_url=server.url, api_key_env=None, concurrency=1)
-        with redirect_stderr(log), engine.progress_bar("answers", 5, "prompt") as add:
+        with redirect_stderr(log), progress.progress_bar("answers", 5, "prompt") as add:
             model.complete(questions("abc"))
             assert log.says("3 of 5")
             add(3)
