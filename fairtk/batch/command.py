@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fairtk.batch.study_options import COMMAND_FILE, LEDGER, SERVER, paying_options
+from fairtk.batch.study_options import COMMAND_FILE, LEDGER, paying_options
 from fairtk.cli.options import format_option
 from fairtk.cli.output import COMMAND, TABLE, echo_frame
 from fairtk.errors import FormatError, InputError, MissingPluginError
 from fairtk.plugins import registry
+from fairtk.plugins.registry import SERVER
 
 if TYPE_CHECKING:
     from fairtk.batch import Batches, ReadReport
