@@ -24,7 +24,7 @@ from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
 from fairtk.io import add_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, file_errors, is_parquet_name
-from fairtk.io.qrels import as_answers, as_gold_answers, as_qrels
+from fairtk.io.qrels import ANSWER_COLUMNS, as_answers, as_gold_answers, as_qrels
 from fairtk.io.runs import as_run
 from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure
@@ -158,7 +158,8 @@ def prepare_run(
     if answers is not None:
         name = fspath(answers) if isinstance(answers, str | PathLike) else "the answers"
         answered = add_answers(checked.with_text_ids(), as_answers(answers), name)
-        checked = checked.with_column(QANSWER, answered[QANSWER].to_numpy())
+        for column in ANSWER_COLUMNS:
+            checked = checked.with_column(column, answered.get(column))
     for measure in _measures_with_column(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(

@@ -78,6 +78,9 @@ class Ids:
     def __len__(self) -> int:
         return self.size
 
+    def __bool__(self) -> bool:
+        return True  # also without ids, like runs and labels
+
     def __getitem__(self, index: Any) -> Any:
         return self.text[index]
 

@@ -252,8 +252,10 @@ class Run(EncodedFrame):
         return Run(frame, self.where, ids=self.coded_ids)
 
     def with_column(self, column: str, values: Any) -> Run:
-        """Return the run with another column, which no rule reads."""
-        frame = self.frame.assign(**{column: values})
+        """Return the run with another column, which no rule reads; without it for `None`."""
+        frame = self.frame.drop(columns=column, errors="ignore")
+        if values is not None:
+            frame = frame.assign(**{column: np.asarray(values)})
         return Run(frame, self.where, ids=self.coded_ids, is_checked=self.is_checked)
 
     def restricted(self, rows: BoolArray) -> Run:

@@ -56,7 +56,7 @@ def respelled(
         known_second: other ids of the second source.
 
     Returns:
-        The rule in words, ``""`` without one; and the id of the other source by each matched key.
+        The rule in words, ``""`` if none explains them; and the id of the other source by each matched key.
     """
     fewer = min(len(first), len(second))
     if not fewer:
@@ -82,7 +82,7 @@ def _keeps_apart(spell: Callable[[str], str], keys: Sequence[Key]) -> bool:
 
 
 def spelling_text(words: str, pairs: Mapping[Key, str], run: str = "run") -> str:
-    """Return a rule and its first pair in words, for the end of a sentence; ``""`` without one.
+    """Return a rule and its first pair in words, for the end of a sentence; ``""`` if none does.
 
     Args:
         words: the rule.

@@ -36,7 +36,7 @@ from fairtk.frames.answers import check_lists, check_statuses, flattened, has_li
 from fairtk.frames.columns import ANSWER, PROMPT_ID
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
-from fairtk.frames.schema import check_ids, check_samples, refuse_in, repeats
+from fairtk.frames.schema import RowProblem, check_ids, check_samples, refuse_in, repeats
 from fairtk.io.atomic import atomic_text
 from fairtk.io.formats import (
     QRELS_FORMATS,
@@ -64,6 +64,7 @@ from fairtk.io.rows import (
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
 from fairtk.wording import format_list
 
+ANSWER_COLUMNS = (QANSWER, ANSWER_STATUS, PROMPT_ID)
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
@@ -341,6 +342,10 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     if several:
         check_lists(frame[QANSWER].to_numpy(), refuse)
         frame = frame.assign(**{QANSWER: hashable(frame[QANSWER])})
+        alone = np.flatnonzero([isinstance(answer, str) for answer in frame[QANSWER]])
+        if len(alone):  # it would be read as a list
+            message = f"{QANSWER} must have lists in all rows or in none, got a text"
+            refuse(RowProblem(alone, message))
     else:
         check_texts(frame[QANSWER], QANSWER, refuse)
     if ANSWER_STATUS in frame.columns:
@@ -390,9 +395,8 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
             )
         keys = [QID]
     # an index that has the name of a column would be ambiguous
-    columns = [QANSWER, ANSWER_STATUS, PROMPT_ID]
-    rows = run.drop(columns=columns, errors="ignore").reset_index(drop=True)
-    added = [c for c in (*keys, *columns) if c in answers.columns]
+    rows = run.drop(columns=[*ANSWER_COLUMNS], errors="ignore").reset_index(drop=True)
+    added = [c for c in (*keys, *ANSWER_COLUMNS) if c in answers.columns]
     merged = rows.merge(
         answers[added].reset_index(drop=True),
         on=keys,

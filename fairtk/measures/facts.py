@@ -79,7 +79,7 @@ class RunFacts:
         statuses: the number of answers with each of `STATUSES`; shape (n_statuses, n_queries).
         answers: two different answers, or the only one; empty if no measure reads answers.
         respelled: documents of some queries that are spelled differently in the labels.
-        own_rank: the rank of the document whose docno is the qid, from 1; 0 without one.
+        own_rank: the rank of the document whose docno is the qid, from 1; 0 if no docno is.
         ordered_apart: whether trec_eval's single precision changes the order of labels.
     """
 

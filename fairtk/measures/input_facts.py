@@ -73,7 +73,7 @@ def _keys(judged: LabeledRun, query: IntArray, docnos: list[str]) -> list[Key]:
 
 
 def own_ranks(judged: LabeledRun) -> IntArray:
-    """Return the rank of the document whose docno is the qid, from 1; 0 without one."""
+    """Return the rank of the document whose docno is the qid, from 1; 0 if no docno is."""
     ranks = np.zeros(len(judged.qids), dtype=np.int64)
     rows = judged.run.own_documents()
     query = judged.query_of_run[judged.run.query[rows]]

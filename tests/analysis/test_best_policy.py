@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from small_frames import small_groups
@@ -113,6 +113,7 @@ def test_linear_programming_agrees(case):
 @given(cases(), st.integers(1, 4))
 def test_machine_user_in_closed_form(case, k):
     scores, _, part = case
+    assume(part == 0 or part > 1e-9)  # brentq cannot tell smaller ones from 0
     n = len(scores)
     k = min(k, n)
     weight = weights_of(MU(), n, k)

@@ -91,6 +91,7 @@ def test_registered_ids_find_their_files(archive, tmp_path, monkeypatch, where):
         ir_datasets.load("lamp/4/dev/flan-t5-xxl").queries_count()
 
 
+@pytest.mark.filterwarnings("ignore:BM25Scorer. all scores:fairtk.errors.DataWarning")
 def test_a_pipeline_over_them(archive):
     inputs = json.loads(json.dumps(INPUTS))
     # of two documents, BM25 gives a word that one of them has a weight of log(1.5 / 1.5) = 0

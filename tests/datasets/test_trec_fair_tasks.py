@@ -16,6 +16,8 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.groups.distances import OFFICIAL_TARGETS
 from fairtk.measures import parse
 
+# the topic and a page have the same id
+pytestmark = pytest.mark.filterwarnings("ignore:.*is the qid:fairtk.errors.DataWarning")
 METADATA = "trec_2022_articles_discrete.json.gz"
 BAD_TASKS = [None, 0, 3, "1", 1.5, math.nan, True, [1], ""]
 

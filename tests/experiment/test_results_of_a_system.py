@@ -162,7 +162,9 @@ def test_files_of_earlier_formats_are_upgraded(tmp_path, archive):
     results = open_results(tmp_path / "server")
     for name, rows in expected["rankings"].items():
         found = json.loads(results.rankings(name).to_json(orient="records"))
-        assert [{k: v for k, v in row.items() if v is not None} for row in found] == rows
+        names = {name for row in rows for name in row}  # later formats have more columns
+        found = [{k: v for k, v in r.items() if k in names and v is not None} for r in found]
+        assert found == rows
     failed = results.failures[["system", "qid"]].to_numpy().tolist()
     assert sorted(failed) == sorted(expected["failures"])
     parts = results.rankings("in parts")

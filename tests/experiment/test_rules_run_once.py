@@ -82,6 +82,7 @@ def test_each_rule_runs_once(form, measures, tmp_path):
     assert (calls["check_numbers", "rank"] == 1) == has_ranks
 
 
+@pytest.mark.filterwarnings("ignore:all answers are equal:fairtk.errors.DataWarning")
 def test_each_rule_runs_once_with_samples_and_answers(tmp_path):
     sampled = FairSampler(n_samples=3, cutoff=3, seed=1)(RUN.drop(columns="rank"))
     write_run(sampled, tmp_path / "fair.run")

@@ -11,6 +11,7 @@ from small_frames import small_groups
 
 from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Target, evaluate, explain
 from fairtk.errors import WARNINGS, UnmatchedWarning
+from fairtk.measures import FairMeasure
 
 QUERIES = [f"q{i}" for i in range(20)]
 
@@ -79,10 +80,13 @@ MEASURES = {
 def test_from_nine_in_ten_queries_on_every_door_says_it_once(strange, door, measures):
     qrels, run = frames(strange)  # an unjudged document in 17, 18 or 20 of 20 queries
     found = warnings_of(lambda: door(measures, qrels, run))
-    assert len(found) == (1 if strange >= 18 else 0)
+    # in 17 queries, a rule that explains the docnos is a remark of fairtk's measures
+    is_own = any(isinstance(measure, FairMeasure) for measure in measures)
+    assert len(found) == (1 if strange >= 18 or is_own else 0)
     for message in found:
         assert f"for {strange} of 20 queries" in message
-        assert "qid 'q0': docno 'q0/a' in the run, 'a' in the qrels" in message
+        assert "'q0/a' in the run, 'a' in the qrels" in message
+        assert ("qid 'q0': docno" in message) == (strange >= 18)
     assert WARNINGS["unmatched"] is UnmatchedWarning
 
 
@@ -124,7 +128,8 @@ def test_queries_without_useful_documents_or_results_do_not_count():
     (message,) = warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels, run))
     assert "17 of 18 queries" in message
     qrels["label"] = 0
-    assert warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels, run)) == []
+    (message,) = warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels, run))
+    assert "spelled differently" in message
 
 
 def test_no_query_in_common():

@@ -121,7 +121,7 @@ def groups(draw):
     docno, group, weight = zip(*rows, strict=True)
     frame = objects({"docno": docno, "group": group}).assign(weight=weight)
     try:
-        return Groups.from_frame(frame, name, unknown=unknown)
+        return Groups.from_frame(frame, name, unknown=unknown, unknown_values=())
     except InputError:
         reject()
 

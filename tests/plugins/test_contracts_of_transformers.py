@@ -43,6 +43,7 @@ class TestFairSampler(TransformerContract):
         return {"method": "stratified", **refused}
 
 
+@pytest.mark.filterwarnings("ignore:.*all scores of:fairtk.errors.DataWarning")
 class TestFairSamplerOnTies(TestFairSampler):
     def inp(self):
         return toy_run().assign(score=1.0).drop(columns="rank")
