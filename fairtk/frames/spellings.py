@@ -56,7 +56,8 @@ def respelled(
         known_second: other ids of the second source.
 
     Returns:
-        The rule in words, ``""`` if none explains them; and the id of the other source by each matched key.
+        The rule in words, ``""`` if none explains them; and the id of the other source by each
+        matched key.
     """
     fewer = min(len(first), len(second))
     if not fewer:
