@@ -62,19 +62,26 @@ def check_reader(answer: Any, where: str) -> AnswerReader:
     )
 
 
-def read(completion: Completion, prompt: str, answer: AnswerReader = "after-thinking") -> Reading:
+def read(
+    completion: Completion,
+    prompt: str,
+    answer: AnswerReader = "after-thinking",
+    of_server: bool = True,
+) -> Reading:
     """Return the answer in a completion, and its status.
 
     Args:
         completion: the completion.
         prompt: the text that was sent.
         answer: how to read the text; see `fairtk.Generator`.
+        of_server: whether a server counted the tokens of the prompt, which it may have cut. The
+            vocabularies of some local models have one unknown token for several words.
     """
     finish = completion.finish
     if finish in ("unreadable", "thought only"):
         return Reading("", _BY_FINISH[finish])
     text, problem = _read_text(completion.text, answer)
-    if is_prompt_cut(completion, prompt):
+    if of_server and is_prompt_cut(completion, prompt):
         status = PROMPT_CUT
     elif finish in _BY_FINISH:  # the text is the refusal, or what passed the filter
         return Reading(after_thinking(completion.text)[0], _BY_FINISH[finish])

@@ -42,7 +42,7 @@ from fairtk.llm import (
 )
 from fairtk.llm.chat import Chat, Completion, Outcome, Prompt, as_prompt, questions
 from fairtk.llm.hugging_face import HuggingFaceChatModel
-from fairtk.llm.ledger import estimate_all
+from fairtk.llm.ledger import LedgerModel, estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.progress import progress_bar
 from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
@@ -229,7 +229,8 @@ class Generator(FairTransformer):
         if isinstance(outcome, Failure):
             return outcome
         text = prompt.text if isinstance(prompt, Chat) else prompt
-        reading = read(outcome, text, self.answer)
+        llm = self.llm.llm if isinstance(self.llm, LedgerModel) else self.llm
+        reading = read(outcome, text, self.answer, not isinstance(llm, CONTENT_MODELS))
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading

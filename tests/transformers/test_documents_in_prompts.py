@@ -221,3 +221,17 @@ def test_texts_that_an_encoder_cuts(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder.encode(texts[:3])
+
+
+class Merged(Words):
+    """A tokenizer with one token for ten words."""
+
+    def tokenize(self, text):
+        return super().tokenize(text)[::10]
+
+
+def test_a_local_model_reads_the_whole_prompt():
+    """Its own count of tokens may be below the number of words; only a server cuts prompts."""
+    model = FunctionModel(lambda texts: ["it"] * len(texts), tokenizer=Merged())
+    rows, _ = remarks_of(Generator(model, cutoff=5), ranking(5))
+    assert set(rows["answer_status"]) == {"ok"}

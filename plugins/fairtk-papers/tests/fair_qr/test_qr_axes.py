@@ -47,6 +47,7 @@ def both(data, folder, **changed):
     return QrStudy(data, folder / "study", models, settings, retriever=retrievers)
 
 
+@pytest.mark.filterwarnings("ignore:.*share no word:fairtk.errors.DataWarning")
 def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, tmp_path):
     study = both(gender, tmp_path)
     progress = []

@@ -83,6 +83,7 @@ def test_a_measure_of_groups_requires_groups():
         calc_aggregate([GroupEE_L_expeval], qrels_of({"a": 1}), run_of([["a"]]))
 
 
+@pytest.mark.filterwarnings("ignore:.*all scores of:fairtk.errors.DataWarning")
 def test_exact_exposure():
     # two documents with equal scores: each is first in half of the rankings
     qrels = pd.DataFrame({"qid": "q", "docno": ["a", "b"], "label": [1, 0]})
