@@ -17,15 +17,16 @@ _CERTAIN: dict[str, Callable[[str], str]] = {
     "leading zeros are dropped": lambda name: name.lstrip("0") or "0",
     "a '.0' at the end is dropped": lambda name: name.removesuffix(".0"),
 }
+_FOLDERS = "the part up to the last '/' is dropped"
+_NUMBER = "only the number at the end counts"
+_ONE_SIDED = (_FOLDERS, _NUMBER)  # a/1 and b/1 are different documents; a/1 and 1 may be one
 _LIKELY: dict[str, Callable[[str], str]] = {
     "white space is dropped": lambda name: "".join(name.split()),
-    "the part up to the last '/' is dropped": lambda name: name.rpartition("/")[2],
+    _FOLDERS: lambda name: name.rpartition("/")[2],
     "letters in front of a number are dropped": lambda name: re.sub(r"^\D+(?=\d+$)", "", name),
     "a suffix such as .txt or .html is dropped": lambda name: re.sub(r"\.[A-Za-z]{2,5}$", "", name),
     "signs other than letters and digits are dropped": lambda name: re.sub(r"\W|_", "", name),
-    "only the number at the end counts": lambda name: re.sub(
-        r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()
-    ),
+    _NUMBER: lambda name: re.sub(r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()),
 }
 SPELLINGS = _CERTAIN | _LIKELY
 """Common differences between two spellings of an id, as functions that remove them.
@@ -69,6 +70,7 @@ def respelled(
             (scope, name): of_second[scope, key]
             for scope, name in first
             if (scope, key := spell(name)) in of_second
+            and (words not in _ONE_SIDED or key in (name, of_second[scope, key]))
         }
         least = 1 if words in _CERTAIN else max(2, _HALF * fewer)
         if len(pairs) >= least and all(_keeps_apart(spell, keys) for keys in sources):

@@ -342,9 +342,9 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     if several:
         check_lists(frame[QANSWER].to_numpy(), refuse)
         frame = frame.assign(**{QANSWER: hashable(frame[QANSWER])})
-        alone = np.flatnonzero([isinstance(answer, str) for answer in frame[QANSWER]])
+        alone = np.flatnonzero([not isinstance(cell, tuple) for cell in frame[QANSWER]])
         if len(alone):  # it would be read as a list
-            message = f"{QANSWER} must have lists in all rows or in none, got a text"
+            message = f"{QANSWER} must have lists in all rows or in none"
             refuse(RowProblem(alone, message))
     else:
         check_texts(frame[QANSWER], QANSWER, refuse)

@@ -142,7 +142,7 @@ def shares_that_do_not_sum_to_1(draft: Draft) -> Mutated:
     return draft.done()
 
 
-@add(FATAL, EVERY, "run", "qrels", "groups", "topics")
+@add(FATAL, EVERY, "run", "groups", "topics")  # of labels, one is dropped
 def a_row_twice(draft: Draft) -> Mutated:
     rows = draft.table.rows
     rows.append(list(rows[draft.a_row()]))

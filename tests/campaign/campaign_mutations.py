@@ -223,11 +223,6 @@ def without_the_tag(draft: Draft) -> Mutated:
     return Mutated(joined([line.rpartition(" ")[0] for line in draft.lines()]))
 
 
-@add(NEUTRAL, ("trec",), "qrels")
-def without_the_iteration(draft: Draft) -> Mutated:
-    return Mutated(joined([line.replace(" 0 ", " ", 1) for line in draft.lines()]))
-
-
 @add(NEUTRAL, ("trec", "tsv", "csv"), "run", "qrels")
 def other_spellings_of_numbers(draft: Draft) -> Mutated:
     for row in draft.table.rows:
@@ -326,7 +321,7 @@ def characters_replaced(draft: Draft) -> Mutated:
     return Mutated((text[:start] + added + text[start + rng.choice([0, 1, 1, 3, 20]) :]).encode())
 
 
-@add(MEANINGFUL, TEXT)
+@add(MEANINGFUL, TEXT, "run", "groups", "topics")  # of labels, one is dropped
 def a_line_twice(draft: Draft) -> Mutated:
     lines = draft.lines()
     lines.insert(draft.rng.randint(0, len(lines)), draft.rng.choice(lines))

@@ -85,6 +85,7 @@ def test_headline_on_files_of_trec_fair(run, tmp_path):
         run("headline_pisa", files[0])
 
 
+@pytest.mark.filterwarnings("ignore:BM25Scorer. all scores:fairtk.errors.DataWarning")
 def test_multihop_credit(run, tmp_path):
     """Invented questions whose supporting document alone shares words with question and answer."""
     texts = ["Lamps are made in Ulm. The lamps of Ulm are red.", "A cook. He is old.", "It rains."]

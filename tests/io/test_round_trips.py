@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import fairtk
 from fairtk.display import Table, csv_text
-from fairtk.errors import InputError
+from fairtk.errors import DataWarning, InputError
 from fairtk.frames import Run
 from fairtk.groups import Groups, Target
 from fairtk.io.tables import is_missing
@@ -121,7 +121,9 @@ def groups(draw):
     docno, group, weight = zip(*rows, strict=True)
     frame = objects({"docno": docno, "group": group}).assign(weight=weight)
     try:
-        return Groups.from_frame(frame, name, unknown=unknown, unknown_values=())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # labels that seem to be several
+            return Groups.from_frame(frame, name, unknown=unknown, unknown_values=())
     except InputError:
         reject()
 
@@ -388,6 +390,7 @@ def writers():
             yield from (f"{name}.{method}" for method in own)
 
 
+@pytest.mark.skipif(not Path("docs/api.txt").exists(), reason="the list is in the sources only")
 def test_each_writer_is_tested():
     tested = {name.partition(" (")[0] for name in PAIRS} | ELSEWHERE.keys()
     assert sorted({*writers()} - tested) == []

@@ -114,6 +114,8 @@ class TestAnswers:
         assert Generator(model(server, temperature=0)).estimate(frame).calls == 2
 
     @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore:.*documents are left out:fairtk.errors.DataWarning")
+    @pytest.mark.filterwarnings("ignore:.*tokens of prompts:fairtk.errors.DataWarning")
     def test_a_model_in_this_process(self, tmp_path):
         pytest.importorskip("transformers")
         folder = tiny_models.save_llama(tmp_path / "llama")
