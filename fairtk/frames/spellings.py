@@ -19,7 +19,8 @@ _CERTAIN: dict[str, Callable[[str], str]] = {
 }
 _FOLDERS = "the part up to the last '/' is dropped"
 _NUMBER = "only the number at the end counts"
-_ONE_SIDED = (_FOLDERS, _NUMBER)  # a/1 and b/1 are different documents; a/1 and 1 may be one
+_ONE_SIDED = (_FOLDERS, _NUMBER)
+"""If other ids match as they are, a/1 and b/1 are different documents; a/1 and 1 may be one."""
 _LIKELY: dict[str, Callable[[str], str]] = {
     "white space is dropped": lambda name: "".join(name.split()),
     _FOLDERS: lambda name: name.rpartition("/")[2],
@@ -64,13 +65,15 @@ def respelled(
     if not fewer:
         return "", {}
     sources = [*first, *known_first], [*second, *known_second]
+    has_others = len(sources[0]) > len(first) or len(sources[1]) > len(second)
+    one_sided = _ONE_SIDED if has_others else ()
     for words, spell in SPELLINGS.items():
         of_second = {(scope, spell(name)): name for scope, name in second}
         pairs = {
             (scope, name): of_second[scope, key]
             for scope, name in first
             if (scope, key := spell(name)) in of_second
-            and (words not in _ONE_SIDED or key in (name, of_second[scope, key]))
+            and (words not in one_sided or key in (name, of_second[scope, key]))
         }
         least = 1 if words in _CERTAIN else max(2, _HALF * fewer)
         if len(pairs) >= least and all(_keeps_apart(spell, keys) for keys in sources):
