@@ -108,8 +108,8 @@ def best_exposure(
 ) -> FloatArray:
     """Return the exposure with the largest inner product with the scores, at most a disparity.
 
-    Tied documents have equal exposure. If the wanted disparity is below that of equal exposure,
-    exposure is equal; if it is above that of the ranking, exposure is that of the ranking.
+    Tied documents have equal exposure. A disparity below the one of equal exposure gives equal
+    exposure; a disparity above the one of the ranking gives the ranking's exposure.
 
     Args:
         scores: scores, sorted descending within each query; shape (n_rows,).

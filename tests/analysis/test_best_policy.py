@@ -1,4 +1,4 @@
-"""The best that policies can reach: by hand, against linear programming, and in `frontier`."""
+"""The best that policies can reach: manual values, linear programming, and `frontier`."""
 
 import numpy as np
 import pandas as pd
@@ -35,8 +35,8 @@ def best_inner(vector, weight):
     """
     n = len(vector)
     once = np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))
-    found = linprog(-np.outer(vector, weight).ravel(), A_eq=np.vstack(once), b_eq=np.ones(2 * n))
-    return -found.fun
+    result = linprog(-np.outer(vector, weight).ravel(), A_eq=np.vstack(once), b_eq=np.ones(2 * n))
+    return -result.fun
 
 
 def is_exposure(exposure, weight):
@@ -50,8 +50,8 @@ def is_exposure(exposure, weight):
 
 def test_two_documents_by_hand():
     # one is read; e = (1/2 + x, 1/2 - x) has the squared norm 1/2 + 2 x^2: 5/8 at x = 1/4
-    found = closest(np.array([3.0, 1.0]), np.ones(1), 5 / 8)
-    assert found == pytest.approx([3 / 4, 1 / 4], abs=1e-12)
+    result = closest(np.array([3.0, 1.0]), np.ones(1), 5 / 8)
+    assert result == pytest.approx([3 / 4, 1 / 4], abs=1e-12)
     # the target of the first is 1: 1/2 + sqrt((5/8 - 1/2) (1 - 1/2)) = 1/2 + 1/4
     one = np.ones(1)
     bound = largest_relevance(5 / 8 * one, one, one, one, np.array([2]))
@@ -64,8 +64,8 @@ def test_two_documents_by_hand():
 def test_three_documents_by_hand():
     # scores 1, 1/2, 0, two are read: c t - tau clipped to [0, 1]. c = 1, tau = -1/6: 7/6, 2/3, 1/6:
     # cut at 1, so tau = -1/4: 1, 3/4, 1/4 with squared norm 26/16
-    found = closest(np.array([1.0, 0.5, 0.0]), np.ones(2), 26 / 16)
-    assert found == pytest.approx([1, 3 / 4, 1 / 4], abs=1e-12)
+    result = closest(np.array([1.0, 0.5, 0.0]), np.ones(2), 26 / 16)
+    assert result == pytest.approx([1, 3 / 4, 1 / 4], abs=1e-12)
     # ties share: at the largest disparity, 1, 1/2, 1/2
     assert closest(np.array([1.0, 0.0, 0.0]), np.ones(2), 2.0) == pytest.approx([1, 0.5, 0.5])
 
@@ -96,18 +96,18 @@ def test_linear_programming_agrees(case):
     """
     scores, weight, part = case
     low, high = weight.sum() ** 2 / len(scores), (weight**2).sum()
-    wanted = low + part * (high - low)
-    found = closest(scores, weight, wanted)
-    assert is_exposure(found, weight)
+    goal = low + part * (high - low)
+    result = closest(scores, weight, goal)
+    assert is_exposure(result, weight)
     limit = closest(scores, weight, 99.0)  # ties share, so it may be below `high`
     assert limit @ scores == pytest.approx(best_inner(scores, weight), abs=1e-9)
-    assert found @ found == pytest.approx(min(wanted, limit @ limit), abs=1e-9)
+    assert result @ result == pytest.approx(min(goal, limit @ limit), abs=1e-9)
     gaps = -np.diff(scores)
-    if (gaps > 0).any() and found @ found < limit @ limit - 1e-9:
+    if (gaps > 0).any() and result @ result < limit @ limit - 1e-9:
         # in a block e differs by c (t - t'), and between blocks by less
-        c = (-np.diff(found)[gaps > 0] / gaps[gaps > 0]).max()
-        rest = c * scores - found
-        assert best_inner(rest, weight) == pytest.approx(rest @ found, abs=1e-9)
+        c = (-np.diff(result)[gaps > 0] / gaps[gaps > 0]).max()
+        rest = c * scores - result
+        assert best_inner(rest, weight) == pytest.approx(rest @ result, abs=1e-9)
 
 
 @given(cases(), st.integers(1, 4))
@@ -117,10 +117,10 @@ def test_machine_user_in_closed_form(case, k):
     n = len(scores)
     k = min(k, n)
     weight = weights_of(MU(), n, k)
-    wanted = k * k / n + part * (k - k * k / n)
-    found = closest(scores, weight, wanted)
+    goal = k * k / n + part * (k - k * k / n)
+    result = closest(scores, weight, goal)
     limit = closest(scores, weight, 99.0)
-    if found @ found >= limit @ limit - 1e-9:
+    if result @ result >= limit @ limit - 1e-9:
         return
 
     def clipped(c):
@@ -128,8 +128,8 @@ def test_machine_user_in_closed_form(case, k):
         tau = brentq(lambda t: np.clip(c * scores - t, 0, 1).sum() - k, low, high, xtol=1e-15)
         return np.clip(c * scores - tau, 0, 1)
 
-    c = brentq(lambda c: clipped(c) @ clipped(c) - wanted, 0, 1e6, xtol=1e-14) if part else 0.0
-    assert found == pytest.approx(clipped(c), abs=1e-7)
+    c = brentq(lambda c: clipped(c) @ clipped(c) - goal, 0, 1e6, xtol=1e-14) if part else 0.0
+    assert result == pytest.approx(clipped(c), abs=1e-7)
 
 
 @given(cases())
@@ -139,12 +139,12 @@ def test_bound_over_labels_is_the_best_for_the_target(case):
     sorted_ = np.sort(weight)[::-1]
     target = np.array([sorted_[labels == label].mean() for label in labels])
     low, high = weight.sum() ** 2 / n, (weight**2).sum()
-    wanted = low + part * (high - low)
-    given_ = (np.array([v]) for v in (wanted, weight.sum(), weight.sum(), target @ target, n))
+    goal = low + part * (high - low)
+    given_ = (np.array([v]) for v in (goal, weight.sum(), weight.sum(), target @ target, n))
     bound = largest_relevance(*given_)
     # at the disparity of equal exposure, the square root of a rounding error is added
     near = 1e-9 if part > 1e-6 else 1e-7
-    assert bound == pytest.approx([closest(target, weight, wanted) @ target], abs=near)
+    assert bound == pytest.approx([closest(target, weight, goal) @ target], abs=near)
 
 
 # --- in frontier
@@ -169,10 +169,10 @@ FAST = {"alphas": [0, 2, 5], "resamples": 5}
 def test_values_of_the_demo():
     """At alpha 4, EE_D is .647; raw EE_R 1.630, best for the scores 1.629, bound 2.790."""
     run, qrels = study.prepare(None)
-    found = fairtk.frontier(
+    result = fairtk.frontier(
         qrels, {"bm25": run}, EE_D @ 5, EE_R(normalize=False) @ 5, alphas=[4], resamples=5
     )
-    row = found.curve.iloc[0]
+    row = result.curve.iloc[0]
     assert row[["x", "y", "by_scores", "bound"]].round(3).tolist() == [0.647, 1.630, 1.629, 2.790]
 
 
@@ -217,21 +217,21 @@ def test_only_for_exposure_of_documents_under_one_model():
     options = {"groups": [groups], "target": "uniform", **FAST}
     for x, y in (("AWRF@3", "EE_R@3"), ("EE_R@3", "EE_D@3"), ("EE_D@3", "EE_R@5"),
                  ("EE_D@3", "EE_R(browsing='DCG')@3"), ("GroupEE_D@3", "GroupEE_R@3")):  # fmt: skip
-        found = fairtk.frontier(QRELS, [run(1)], x, y, **options)
-        assert found.curve[["bound", "by_scores"]].isna().all(axis=None)
-        assert "bound" not in repr(found)
+        result = fairtk.frontier(QRELS, [run(1)], x, y, **options)
+        assert result.curve[["bound", "by_scores"]].isna().all(axis=None)
+        assert "bound" not in repr(result)
 
 
 def test_the_table_the_figure_and_the_page_have_the_bound(tmp_path):
-    found = fairtk.frontier(QRELS, {"one": run(1)}, **FAST)
-    row = found.curve.iloc[1]
-    cells = found._table().rows[1]
+    result = fairtk.frontier(QRELS, {"one": run(1)}, **FAST)
+    row = result.curve.iloc[1]
+    cells = result._table().rows[1]
     assert [float(c) for c in cells[6:9]] == pytest.approx(
         [row["bound"], row["bound"] - row["y"], row["by_scores"]], abs=1e-4
     )
-    labels = [line.get_label() for line in found.plot().axes[0].lines]
+    labels = [line.get_label() for line in result.plot().axes[0].lines]
     assert {"bound over the labels", "best for the scores"} <= set(labels)
-    found.report(tmp_path / "page.html")
+    result.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"{row['bound']:.3f}" in page and "no bound of EE_R" in page
 

@@ -132,18 +132,18 @@ def parts(qrels, run):
 
 def check(n_queries, repetitions, seed, tolerance):
     generator = np.random.default_rng(seed)
-    found, covered = [], 0
+    estimates, covered = [], 0
     for _ in range(repetitions):
         qrels, run, rankings, answers = simulated(generator, n_queries)
         value, of_rankings, of_answers = parts(qrels, run)
         levels = two_level_mean(value, of_rankings, of_answers)
         between = value.var(ddof=1) - of_rankings.mean() - of_answers.mean()
-        found.append([of_rankings.mean() - rankings, of_answers.mean() - answers, between])
+        estimates.append([of_rankings.mean() - rankings, of_answers.mean() - answers, between])
         covered += levels.low <= 9 <= levels.high  # queries have the mean 0, the gold is -9
-    found = np.array(found)
+    estimates = np.array(estimates)
     # the true means of a query: query + weighted prompts
     truth = SIGMAS["queries"] ** 2 + SIGMAS["prompts"] ** 2 * (SHARES**2).sum()
-    mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(repetitions)
+    mean, error = estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / math.sqrt(repetitions)
     assert np.abs((mean - [0, 0, truth]) / error).max() < tolerance
     return covered / repetitions
 

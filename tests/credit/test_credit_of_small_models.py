@@ -44,8 +44,8 @@ def test_leave_one_out_with_a_negative_sum_at_the_first_rank():
 class Log(io.StringIO):
     def lines(self):
         """Return the finished and all units of each line."""
-        found = re.findall(r"(?m)^(?:answers|calling \w+): (\d+) of (\d+)", self.getvalue())
-        return [(int(done), int(total)) for done, total in found]
+        reports = re.findall(r"(?m)^(?:answers|calling \w+): (\d+) of (\d+)", self.getvalue())
+        return [(int(done), int(total)) for done, total in reports]
 
 
 @pytest.fixture

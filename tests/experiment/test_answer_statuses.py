@@ -93,8 +93,8 @@ def test_a_cut_may_be_a_failure(completion):
     results = run({"s": system(completion, Completion("Lyon"), on_cut="fail")})
     assert results.failures["qid"].tolist() == ["1"]
     assert results.means.loc["s", EM] == 0.5  # the failed query has the worst value
-    kept = run({"s": system(completion, Completion("Lyon"))})
-    assert not len(kept.failures) and len(kept.answers("s")) == 2
+    with_answers = run({"s": system(completion, Completion("Lyon"))})
+    assert not len(with_answers.failures) and len(with_answers.answers("s")) == 2
 
 
 def test_another_reading_costs_no_call(tmp_path, monkeypatch):
@@ -103,15 +103,15 @@ def test_another_reading_costs_no_call(tmp_path, monkeypatch):
     pytest.importorskip("openai")
     text = '<think>London?</think>```json\n{"answer": "Paris"}\n```'
     with serving(lambda prompt, count: text) as server:
-        found = {}
+        statuses = {}
         for reader in ("after-thinking", "plain", "json:answer", "json:other"):
             generator = Generator(client(server), answer=reader)
-            found[reader] = run({"s": generator}, save_dir=tmp_path).answers("s").iloc[0]
+            statuses[reader] = run({"s": generator}, save_dir=tmp_path).answers("s").iloc[0]
         assert server.counts and set(server.counts.values()) == {1}
-    assert found["plain"]["qanswer"] == text
-    assert found["after-thinking"]["qanswer"].startswith("```json")
-    assert found["json:answer"].tolist() == ["1", "Paris", "ok"]
-    assert found["json:other"].tolist() == ["1", "", "unreadable"]
+    assert statuses["plain"]["qanswer"] == text
+    assert statuses["after-thinking"]["qanswer"].startswith("```json")
+    assert statuses["json:answer"].tolist() == ["1", "Paris", "ok"]
+    assert statuses["json:other"].tolist() == ["1", "", "unreadable"]
 
 
 @pytest.mark.parametrize(("answer", "n_remarks"), [("", 1), ("Rome", 1), (None, 0)])

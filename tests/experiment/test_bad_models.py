@@ -149,9 +149,9 @@ NO_MODELS = {
 @pytest.mark.parametrize("name", NO_MODELS)
 def test_what_cannot_generate_is_refused_wherever_a_model_is_expected(tmp_path, name):
     with Ledger(tmp_path / "l") as ledger:
-        for door in (as_chat_model, ledger.wrap, Generator, fairtk.QueryRefiner):
+        for accept in (as_chat_model, ledger.wrap, Generator, fairtk.QueryRefiner):
             with pytest.raises(ParameterError, match="llm"):
-                door(NO_MODELS[name])
+                accept(NO_MODELS[name])
 
 
 NONSENSE = {

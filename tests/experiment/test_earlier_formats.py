@@ -110,5 +110,5 @@ def test_a_batch_folder(folder):
         second.write_text(lines, encoding="utf-8")
         assert batches.read(prompts, [folder / "batch/answers.jsonl"]).counts["known"] == 6
         assert batches.read(prompts, [second]).counts["taken"] == 6
-        found = earlier_formats.run(systems, earlier_formats.TOPICS, results)
-    assert found.answers("both")["qid"].tolist() == earlier_formats.TOPICS["qid"].tolist()
+        result = earlier_formats.run(systems, earlier_formats.TOPICS, results)
+    assert result.answers("both")["qid"].tolist() == earlier_formats.TOPICS["qid"].tolist()

@@ -46,15 +46,15 @@ def run(versions, texts, folder):
 
 def contents(results):
     """Return the text of each query by system, `None` for a failed query."""
-    found = {}
+    records = {}
     for name in results.systems:
         rows = results.rankings(name)
         assert len(rows) == 2 * rows["qid"].nunique()
-        found[name] = dict(zip(rows["qid"], rows.get("query", ()), strict=True))
+        records[name] = dict(zip(rows["qid"], rows.get("query", ()), strict=True))
     for name, qid, error in results.failures.itertuples(index=False):
-        assert "bad text" in error and qid not in found[name]
-        found[name][qid] = None
-    return found
+        assert "bad text" in error and qid not in records[name]
+        records[name][qid] = None
+    return records
 
 
 TEXT = st.sampled_from(["one", "two", "bad"])
@@ -161,10 +161,10 @@ def test_files_of_earlier_formats_are_upgraded(tmp_path, archive):
     expected = json.loads((tmp_path / "expected.json").read_text(encoding="utf-8"))["server"]
     results = open_results(tmp_path / "server")
     for name, rows in expected["rankings"].items():
-        found = json.loads(results.rankings(name).to_json(orient="records"))
+        records = json.loads(results.rankings(name).to_json(orient="records"))
         names = {name for row in rows for name in row}  # later formats have more columns
-        found = [{k: v for k, v in r.items() if k in names and v is not None} for r in found]
-        assert found == rows
+        records = [{k: v for k, v in r.items() if k in names and v is not None} for r in records]
+        assert records == rows
     failed = results.failures[["system", "qid"]].to_numpy().tolist()
     assert sorted(failed) == sorted(expected["failures"])
     parts = results.rankings("in parts")

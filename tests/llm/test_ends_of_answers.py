@@ -134,8 +134,8 @@ def test_lines_of_a_batch(tmp_path):
         response = {"status_code": 200, "body": {"model": "toy", "choices": [choice]}}
         lines.append(json.dumps({"custom_id": name, "response": response}))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found = [read(line.answer, "?").status for line in answer_lines(path)]
-    assert found == [status for _, status in REPLIES.values()]
+    actual = [read(line.answer, "?").status for line in answer_lines(path)]
+    assert actual == [status for _, status in REPLIES.values()]
 
 
 def test_a_function_may_return_completions():

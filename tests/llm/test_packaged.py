@@ -98,10 +98,10 @@ def test_a_folder_is_made_once_and_a_failure_leaves_nothing(tmp_path, monkeypatc
     with pytest.raises(OSError, match="no space left"):
         loading.cached_folder("kind", "name", "last", make)
     assert list((tmp_path / "fairtk" / "kind").iterdir()) == []
-    found = []
+    folders = []
     threads = [
         threading.Thread(
-            target=lambda: found.append(loading.cached_folder("kind", "name", "last", make))
+            target=lambda: folders.append(loading.cached_folder("kind", "name", "last", make))
         )
         for _ in range(4)
     ]
@@ -110,6 +110,6 @@ def test_a_folder_is_made_once_and_a_failure_leaves_nothing(tmp_path, monkeypatc
     for thread in threads:
         thread.join()
     assert len(calls) == 2
-    assert set(found) == {tmp_path / "fairtk" / "kind" / "name"}
-    assert (found[0] / "last").read_text() == "complete"
+    assert set(folders) == {tmp_path / "fairtk" / "kind" / "name"}
+    assert (folders[0] / "last").read_text() == "complete"
     assert [path.name for path in (tmp_path / "fairtk" / "kind").iterdir()] == ["name"]

@@ -208,9 +208,9 @@ def test_the_dense_scorer_ranks_texts_about_the_question_first(minilm):
 def test_dense_retrieval_with_the_folder(minilm):
     baselines = pytest.importorskip("fairtk_baselines")
     search = baselines.VectorSearch(minilm, CORPUS.to_dict("records"), num_results=3)
-    found = search(TOPICS)
-    assert set(found.loc[found["qid"] == "2", "docno"]) == {"mill1", "mill2", "mill3"}
-    values = fairtk.evaluate(qrels(), found, ["R@3"]).means.iloc[0]
+    results = search(TOPICS)
+    assert set(results.loc[results["qid"] == "2", "docno"]) == {"mill1", "mill2", "mill3"}
+    values = fairtk.evaluate(qrels(), results, ["R@3"]).means.iloc[0]
     assert (values == 1).all()
 
 

@@ -52,8 +52,8 @@ def test_answers_do_not_change_an_explanation(answers, form, tmp_path):
         ("GroupEE_L@2", {"groups": GROUPS, "target": "uniform"}),
     ):
         for qid in (None, "1"):
-            plain, found = (
+            plain, answered = (
                 fairtk.explain(QRELS, one, measure, qid=qid, **more) for one in (RUN, run)
             )
-            pd.testing.assert_frame_equal(found.queries, plain.queries)
-            assert str(found) == str(plain)
+            pd.testing.assert_frame_equal(answered.queries, plain.queries)
+            assert str(answered) == str(plain)

@@ -93,9 +93,9 @@ def with_value(frame, column, value):
 @EVERY
 def test_doors_agree(measure):
     expected = by_iter(measure, theirs(QRELS), theirs(RUN))
-    for door in ALL_DOORS.values():
+    for entry in ALL_DOORS.values():
         before = QRELS.copy(), RUN.copy()
-        assert door(measure, QRELS, RUN) == pytest.approx(expected, nan_ok=True)
+        assert entry(measure, QRELS, RUN) == pytest.approx(expected, nan_ok=True)
         pd.testing.assert_frame_equal(QRELS, before[0])
         pd.testing.assert_frame_equal(RUN, before[1])
 
@@ -115,8 +115,8 @@ EVERY_TYPE = pytest.mark.parametrize("frames", TYPES.values(), ids=TYPES)
 @EVERY_TYPE
 def test_numbers_of_every_type(measure, frames):
     expected = by_iter(measure, QRELS, RUN)
-    for door in DOORS.values():
-        assert door(measure, *frames) == pytest.approx(expected, nan_ok=True)
+    for entry in DOORS.values():
+        assert entry(measure, *frames) == pytest.approx(expected, nan_ok=True)
 
 
 # One case of each rule: tests/frames has all of them.
@@ -149,12 +149,12 @@ def test_bad_qrels(measure, case):
         by_iter(measure, qrels, RUN)
 
 
-@pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)
+@pytest.mark.parametrize("entry", ALL_DOORS.values(), ids=ALL_DOORS)
 @pytest.mark.parametrize("case", ["label", "a label twice"])
-def test_bad_qrels_at_every_door(door, case):
+def test_bad_qrels_at_every_door(entry, case):
     qrels, error, place = BAD_QRELS[case]
     with pytest.raises(error, match=place):
-        door(EE_D @ 2, qrels, RUN)
+        entry(EE_D @ 2, qrels, RUN)
 
 
 @EVERY
@@ -226,7 +226,7 @@ def values_or_error(iter_calc, measure, qrels, run):
     """Return the values by query as text, or "an error"."""
     try:
         return {m.query_id: repr(m.value) for m in iter_calc([measure], qrels, run)}
-    except Exception:
+    except Exception:  # each library has errors of its own
         return "an error"
 
 

@@ -53,7 +53,7 @@ OTHERS = {
 
 def entry_points():
     """Return the public functions that measure runs with qrels, by name."""
-    found = {}
+    emitted = {}
     for module in ("fairtk", "fairtk.credit", "fairtk.experiment", "fairtk.analysis"):
         home = importlib.import_module(module)
         for name in home.__all__:
@@ -61,8 +61,8 @@ def entry_points():
             if inspect.isfunction(value):
                 names = {*inspect.signature(value).parameters}
                 if "qrels" in names and not names.isdisjoint(("run", "runs", "systems")):
-                    found[name] = value
-    return found
+                    emitted[name] = value
+    return emitted
 
 
 def recorded(call, *args, **options):
@@ -245,5 +245,5 @@ def test_numbers_that_are_equal_by_chance(n, is_remarked):
     rows = [(str(q), str(q if q < n else q + 50), 1.0) for q in range(10)]
     run = pd.DataFrame(rows, columns=["qid", "docno", "score"])
     qrels = run[["qid", "docno"]].assign(label=1)
-    found = remarks_of(evaluated(qrels, run, ["EE_R@1"]), remarks.OWN_DOCUMENT)
-    assert bool(found) == is_remarked
+    emitted = remarks_of(evaluated(qrels, run, ["EE_R@1"]), remarks.OWN_DOCUMENT)
+    assert bool(emitted) == is_remarked

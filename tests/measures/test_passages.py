@@ -67,16 +67,16 @@ def test_awrf_by_hand():
     p, q = np.array([6, 1]) / 7, np.array([1, 1]) / 2
     m = (p + q) / 2
     divergence = ((p * np.log(p / m)).sum() + (q * np.log(q / m)).sum()) / 2
-    found = means([f"AWRF({MODEL})@3"], groups=[GROUPS], target=UNIFORM)
-    assert found.tolist() == pytest.approx([1 - divergence])
+    actual = means([f"AWRF({MODEL})@3"], groups=[GROUPS], target=UNIFORM)
+    assert actual.tolist() == pytest.approx([1 - divergence])
 
 
 def test_relevance_by_hand():
     # ranks closed up: d1 at 1, d2 at 2; DCG = 1 / log2(3), ideal 1
     # P@2 = 1/2, RR = 1/2; TREC's discount is 1, 1 at the first two ranks
     gain = 1 / np.log2(3)
-    found = means(["nDCG@3", "E(nDCG@3)", "P@2", "RR", "nDCG_TREC@3"])
-    assert found.tolist() == pytest.approx([gain, gain, 1 / 2, 1 / 2, 1])
+    actual = means(["nDCG@3", "E(nDCG@3)", "P@2", "RR", "nDCG_TREC@3"])
+    assert actual.tolist() == pytest.approx([gain, gain, 1 / 2, 1 / 2, 1])
 
 
 def test_samples_by_hand():
@@ -89,8 +89,8 @@ def test_samples_by_hand():
     samples["score"] = [3.0, 2, 1] * 2
     names = [f"EE_D({MODEL},normalize=False{e})@3" for e in ("", ",estimator='unbiased'")]
     # E(EE-D) is the mean over samples: 31/16
-    found = means([*names, f"E({names[0]})", "E(nDCG@3)"], samples)
-    assert found.tolist() == pytest.approx([53 / 32, 11 / 8, 31 / 16, (1 / np.log2(3) + 1) / 2])
+    actual = means([*names, f"E({names[0]})", "E(nDCG@3)"], samples)
+    assert actual.tolist() == pytest.approx([53 / 32, 11 / 8, 31 / 16, (1 / np.log2(3) + 1) / 2])
 
 
 def test_exact_exposure_by_hand():
@@ -98,8 +98,8 @@ def test_exact_exposure_by_hand():
     frame = PASSAGES.assign(
         exposure=[1, 1 / 2, 1 / 4], browsing="RBP(p=0.5)", cutoff=3, parent=["d1", "d1", "d2"]
     )
-    found = means([f"EE_D({MODEL},normalize=False)@3"], frame, parent=None)
-    assert found.tolist() == pytest.approx([37 / 16])
+    actual = means([f"EE_D({MODEL},normalize=False)@3"], frame, parent=None)
+    assert actual.tolist() == pytest.approx([37 / 16])
     # expected first ranks do not follow from exposure
     with pytest.raises(InputError, match="FairSampler"):
         means(["E(nDCG@3)"], frame.assign(browsing="DCG"), parent=None)
@@ -111,27 +111,27 @@ def test_credit_by_hand():
     # exposure under RBP at 3 ranks: (6/7, 1/7), so the gap is 2 (6/7 - 3/4)^2 = 9/392
     credit = PASSAGES.assign(credit=[1.0, 2, 1], rank=[0, 1, 2])
     names = ["AE_D(normalize=False)@3", "CitationPrecision", "CitationRecall"]
-    found = means([*names, f"CreditGap({MODEL})@3"], credit)
-    assert found.tolist() == pytest.approx([5 / 8, 1 / 2, 1, 9 / 392])
+    actual = means([*names, f"CreditGap({MODEL})@3"], credit)
+    assert actual.tolist() == pytest.approx([5 / 8, 1 / 2, 1, 9 / 392])
 
 
 def test_providers_by_hand():
     # x has 6/7 of the exposure, y 1/7; merit is (1/2, 1) / (3/2)
-    found = providers(
+    actual = providers(
         LABELS, PASSAGES, GROUPS, cutoff=3, browsing="RBP(p=0.5)", resamples=2, parent="%p"
     )
-    table = found.table.set_index("provider")
+    table = actual.table.set_index("provider")
     assert table["exposure"].to_dict() == pytest.approx({"x": 6 / 7, "y": 1 / 7})
     assert table["merit"].to_dict() == pytest.approx({"x": 1 / 3, "y": 2 / 3})
     assert table["documents"].to_dict() == {"x": 1, "y": 1}
 
 
 def test_explain_by_hand():
-    found = fairtk.explain(
+    actual = fairtk.explain(
         LABELS, PASSAGES, f"EE_L({MODEL},normalize=False)@3", qid="q", parent="%p"
     )
-    assert found.by_query["value"].tolist() == pytest.approx([25 / 16])
-    documents = found.by_document.set_index("docno")
+    assert actual.by_query["value"].tolist() == pytest.approx([25 / 16])
+    documents = actual.by_document.set_index("docno")
     assert documents["exposure"].to_dict() == pytest.approx({"d1": 3 / 2, "d2": 1 / 4})
     assert documents["rank"].to_dict() == {"d1": 1, "d2": 3}
 
@@ -216,13 +216,13 @@ def test_one_passage_per_document_changes_no_value(kind, seed):
 def test_names_of_passages_do_not_matter(kind):
     run = RUNS[kind].assign(parent=RUNS[kind]["docno"])
     second = run.assign(score=run["score"] - 100, rank=run["rank"] + 100)
-    found = []
+    actual = []
     for names in (("%p0", "%p1"), ("-z", "-a")):
         both = zip(names, (run, second), strict=True)
         passages = pd.concat([one.assign(docno=one["docno"] + name) for name, one in both])
-        found.append(values(accepting(kind), passages))
-    for measure, value in found[0].items():
-        np.testing.assert_allclose(found[1][measure], value, rtol=1e-12, err_msg=repr(measure))
+        actual.append(values(accepting(kind), passages))
+    for measure, value in actual[0].items():
+        np.testing.assert_allclose(actual[1][measure], value, rtol=1e-12, err_msg=repr(measure))
 
 
 # Several passages ------------------------------------------------------------------------------
@@ -258,8 +258,8 @@ def test_relevance_measures_get_each_document_once(documents, is_sampled):
     if not is_sampled:  # ir_measures gets the documents, too
         names = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
         qrels, run = qrels.rename(columns=names), run.rename(columns=names)
-        found = ir_measures.calc_aggregate(RELEVANCE, qrels, run)
-        assert [found[m] for m in RELEVANCE] == pytest.approx(before.tolist(), nan_ok=True)
+        actual = ir_measures.calc_aggregate(RELEVANCE, qrels, run)
+        assert [actual[m] for m in RELEVANCE] == pytest.approx(before.tolist(), nan_ok=True)
 
 
 def once_of(run):
@@ -329,8 +329,8 @@ def test_invalid_parents():
 def test_documents_without_labels_are_not_useful():
     unlabeled = pd.concat([PASSAGES, PASSAGES.iloc[:1].assign(docno="d9%p1", score=0.5)])
     # n is 3: d1, d2 and d9, with attention 3/2, 1/4 and 1/8
-    found = means([f"EE_D({MODEL},normalize=False)@4", "P@3"], unlabeled)
-    assert found.tolist() == pytest.approx([37 / 16 + 1 / 64, 1 / 3])
+    actual = means([f"EE_D({MODEL},normalize=False)@4", "P@3"], unlabeled)
+    assert actual.tolist() == pytest.approx([37 / 16 + 1 / 64, 1 / 3])
 
 
 # Doctor ----------------------------------------------------------------------------------------
@@ -339,9 +339,9 @@ def test_documents_without_labels_are_not_useful():
 @pytest.mark.parametrize("separator", ["%p", "#", "_", "::"])
 def test_doctor_proposes_the_separator(separator):
     run = PASSAGES.assign(docno=PASSAGES["docno"].str.replace("%p", separator))
-    [found] = [f for f in fairtk.doctor(LABELS, run).findings if f.level == "error"]
-    assert (found.check, found.count) == ("passages", 3)
-    assert f"parent={separator!r}" in found.remedy
+    [actual] = [f for f in fairtk.doctor(LABELS, run).findings if f.level == "error"]
+    assert (actual.check, actual.count) == ("passages", 3)
+    assert f"parent={separator!r}" in actual.remedy
     after = fairtk.doctor(LABELS, run, parent=separator, groups=[GROUPS], target="uniform")
     assert {"passages", "ids", "judged"}.isdisjoint(f.check for f in after.findings)
 
@@ -352,8 +352,8 @@ def test_doctor_proposes_nothing_if_documents_are_judged():
 
 
 def test_doctor_reports_invalid_parents():
-    found = fairtk.doctor(LABELS, PASSAGES.assign(parent=["d1", None, "d2"])).findings
-    assert ("parents", "error") in {(f.check, f.level) for f in found}
+    actual = fairtk.doctor(LABELS, PASSAGES.assign(parent=["d1", None, "d2"])).findings
+    assert ("parents", "error") in {(f.check, f.level) for f in actual}
 
 
 def test_doctor_breaks_ties_by_the_labels_of_documents():
@@ -384,15 +384,15 @@ def test_stages_keep_parents():
 def test_the_page_shows_the_labels_of_documents():
     results = fairtk.evaluate(LABELS, PASSAGES, ["EE_D@3"], parent="%p")
     [packed] = drill_down(results, 3).packed
-    shown = json.loads(zlib.decompress(base64.b64decode(packed)))
-    assert dict(zip(shown["d"], shown["l"], strict=True)) == {"d1%p1": 0, "d1%p2": 0, "d2%p1": 1}
+    data = json.loads(zlib.decompress(base64.b64decode(packed)))
+    assert dict(zip(data["d"], data["l"], strict=True)) == {"d1%p1": 0, "d1%p2": 0, "d2%p1": 1}
 
 
 def test_stored_values_depend_on_the_separator(tmp_path):
     topics = pd.DataFrame({"qid": ["q"], "query": ["bread"]})
     # without parents no passage is judged; with them d2 is useful
     for parent, want in ((None, 0), ("%p", 1 / 3), (None, 0), ("%p", 1 / 3)):
-        found = fairtk.Experiment(
+        actual = fairtk.Experiment(
             {"a": pt.Transformer.from_df(PASSAGES)},
             topics,
             LABELS,
@@ -400,4 +400,4 @@ def test_stored_values_depend_on_the_separator(tmp_path):
             save_dir=tmp_path,
             parent=parent,
         )
-        assert found.means.loc["a"].tolist() == pytest.approx([want])
+        assert actual.means.loc["a"].tolist() == pytest.approx([want])

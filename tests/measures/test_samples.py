@@ -60,7 +60,7 @@ def theirs(frame):
     return frame.rename(columns=NAMES)
 
 
-DOORS = {
+ENTRY_POINTS = {
     "calc_aggregate": lambda m, run: ir_measures.calc_aggregate([m, EE_D @ 2], THEIRS, theirs(run)),
     "dict qrels": lambda m, run: ir_measures.calc_aggregate(
         [m], {"q": {"a": 1, "b": 0}, "r": {"a": 1}}, theirs(run)
@@ -83,20 +83,20 @@ ALONE = {"dict qrels", "rows", "pt.Experiment", "tree", "batches"}
 """The functions that are called without a measure of fairtk."""
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS)
 class TestDoors:
     @pytest.mark.parametrize("name", SEVERAL)
-    def test_several_rankings_are_refused(self, door, name):
-        if "sample" not in SEVERAL[name] and door in ALONE:  # a row twice, for ir_measures
-            DOORS[door](nDCG @ 2, SEVERAL[name])
+    def test_several_rankings_are_refused(self, entry, name):
+        if "sample" not in SEVERAL[name] and entry in ALONE:  # a row twice, for ir_measures
+            ENTRY_POINTS[entry](nDCG @ 2, SEVERAL[name])
             return
         with pytest.raises(InputError, match=r"write E\(nDCG@2\)|duplicate (document|rank)"):
-            DOORS[door](nDCG @ 2, SEVERAL[name])
+            ENTRY_POINTS[entry](nDCG @ 2, SEVERAL[name])
 
     @pytest.mark.filterwarnings("ignore:.*topic.s. not found")
     @pytest.mark.parametrize("name", SINGLE)
-    def test_one_ranking_is_measured(self, door, name):
-        DOORS[door](nDCG @ 2, SINGLE[name])
+    def test_one_ranking_is_measured(self, entry, name):
+        ENTRY_POINTS[entry](nDCG @ 2, SINGLE[name])
 
 
 @pytest.mark.parametrize("name", ["map", "ndcg_cut_10", "recip_rank", "official"])

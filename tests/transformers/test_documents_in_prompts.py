@@ -71,9 +71,9 @@ def test_a_column_says_which_documents_a_prompt_has(window, n_documents):
 
     model = FunctionModel(answer, tokenizer=Words(), max_prompt_tokens=window)
     rows, remarks = remarks_of(Generator(model, cutoff=20), ranking(25))
-    shown = [f"Passage {i + 1}:" in prompts[0] for i in range(25)]
-    assert rows["in_prompt"].tolist() == shown
-    assert rows["in_prompt"].dtype == bool and sum(shown) == n_documents
+    is_in_prompt = [f"Passage {i + 1}:" in prompts[0] for i in range(25)]
+    assert rows["in_prompt"].tolist() == is_in_prompt
+    assert rows["in_prompt"].dtype == bool and sum(is_in_prompt) == n_documents
     if n_documents == 20:
         assert not remarks
         return

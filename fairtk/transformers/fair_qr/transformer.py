@@ -253,9 +253,9 @@ class Loop:
         ranked = with_topics(system.ordering.order(self._runs, self._topics, results), self._topics)
         rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
         failed = [q for q in queries if q.failure and not q.missing]
-        kept = [(q.qid, q.steps[-1].iteration, q.failure) for q in failed]
+        failures = [(q.qid, q.steps[-1].iteration, q.failure) for q in failed]
         columns = ["qid", "iteration", "reason"]
-        frames = pd.DataFrame(rows, columns=columns), pd.DataFrame(kept, columns=columns)
+        frames = pd.DataFrame(rows, columns=columns), pd.DataFrame(failures, columns=columns)
         self._remark()
         look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
         return FairQROutcome(ranked, *frames, self._waited, look)
@@ -365,12 +365,14 @@ class Loop:
         queries, tokens = self._queries, self._tokens
         reasons = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
         words = [[] if tokens is None else _ignored_words(query, tokens) for query in queries]
-        kept = [[f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries]
+        reasons = [
+            [f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries
+        ]
         examples = [answer for _, answer in getattr(self._system.prompt, "examples", ())]
         strange = [_off_topic(query, examples) for query in queries]
         for kind, numbers, detail in (
             (NOT_REFINED, [bool(query.missing) for query in queries], reasons),
-            (KEPT_FAILURES, [len(of_query) for of_query in kept], kept),
+            (KEPT_FAILURES, [len(of_query) for of_query in reasons], reasons),
             (OFF_TOPIC, [len(of_query) for of_query in strange], strange),
             (
                 NO_GROUPED_DOCUMENT,

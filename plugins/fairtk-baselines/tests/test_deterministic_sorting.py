@@ -1,4 +1,4 @@
-"""DetGreedy, DetCons, DetRelaxed and DetConstSort by hand, by rules, and against FairRankTune."""
+"""DetGreedy, DetCons, DetRelaxed and DetConstSort: manual values, rules, and FairRankTune's."""
 
 import doctest
 from pathlib import Path
@@ -62,7 +62,7 @@ class TestConstSortContract(TestGreedyContract):
         return DetConstSort(TOYS, SHARES, cutoff=4)
 
 
-# --- by hand
+# --- computed manually
 
 
 def test_greedy_by_hand():

@@ -1,4 +1,4 @@
-"""EpsilonGreedy by hand, and with the draws of FairRankTune."""
+"""EpsilonGreedy: values computed manually, and with the draws of FairRankTune."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""PEER by hand, and against the authors' package peer-measure 0.0.1 (PyPI)."""
+"""PEER: values computed manually, and against the authors' package peer-measure 0.0.1 (PyPI)."""
 
 from unittest.mock import patch
 
@@ -107,8 +107,8 @@ GOLDEN = {
 @pytest.mark.parametrize("seed", GOLDEN)
 def test_values_of_the_package(seed):
     """The values of peer-measure 0.0.1 for `lists(seed)` at 20."""
-    found = values(seed, {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}, 20)
-    assert [found[f"q{q}"] for q in range(4)] == pytest.approx(GOLDEN[seed], rel=1e-9)
+    result = values(seed, {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}, 20)
+    assert [result[f"q{q}"] for q in range(4)] == pytest.approx(GOLDEN[seed], rel=1e-9)
 
 
 def values_of_the_package(package, seed, weights, cutoff):
@@ -147,5 +147,5 @@ def test_samples_are_averaged():
 def test_a_query_missing_from_the_run():
     qrels = pd.DataFrame({"query_id": ["p", "q"], "doc_id": ["a", "a"], "relevance": [1, 1]})
     run = pd.DataFrame({"query_id": ["q"], "doc_id": ["a"], "score": [1.0]})
-    found = {m.query_id: m.value for m in ir_measures.iter_calc([PEER(groups=TOY)], qrels, run)}
-    assert found == {"p": 0.0, "q": 1.0}
+    result = {m.query_id: m.value for m in ir_measures.iter_calc([PEER(groups=TOY)], qrels, run)}
+    assert result == {"p": 0.0, "q": 1.0}

@@ -98,9 +98,9 @@ def test_few_topics(wiki, fairtk, tmp_path):
     (tmp_path / "mine.run").write_text("".join(rows))
     small = ["--no-variations", "--no-tuning", "--attribute", "gender", "-s", "bm25"]
     words = ["qr", wiki, *small, "-r", "mine=mine.run", "--limit", 3, "-o", "out"]
-    shown = fairtk(*words, "--status", "--format", "json")
-    assert shown.exit_code == 0, shown.output
-    assert {row["queries"] for row in json.loads(shown.stdout)} == {3}
+    status = fairtk(*words, "--status", "--format", "json")
+    assert status.exit_code == 0, status.output
+    assert {row["queries"] for row in json.loads(status.stdout)} == {3}
     assert fairtk("qr", wiki, "--limit", 0).exit_code == 2
     (tmp_path / "study.toml").write_text(f'folder = "{wiki}"\nlimit = 3\n')
     assert QrConfiguration.read(tmp_path / "study.toml").data["limit"] == 3

@@ -60,13 +60,13 @@ def results(tmp_path_factory):
     settings = {"utility": "contains", "credit": "one-out"}
     cut = study(folder, make=reader(ShortWindow()), **settings)
     cut.generators["other"] = reader(LongWindow())
-    found = cut.run(keep_rankings=True)
-    return found, folder, found.save(folder)
+    result = cut.run(keep_rankings=True)
+    return result, folder, result.save(folder)
 
 
 def test_statuses_by_model_and_policy(results):
-    found, folder, _ = results
-    rows = found.answer_status.set_index(["generator", "alpha"])
+    result, folder, _ = results
+    rows = result.answer_status.set_index(["generator", "alpha"])
     assert not rows.index.duplicated().any()
     # 3 queries with 3 rankings per alpha and of the oracle, and one deterministic ranking
     expected = {0.0: 9, 8.0: 9, "oracle": 9, "deterministic": 3}
@@ -75,13 +75,13 @@ def test_statuses_by_model_and_policy(results):
         assert part[status].to_dict() == expected
         assert (part.drop(columns=["task", "retriever", status]) == 0).all(axis=None)
     loaded = RagResults.load(folder).answer_status
-    pd.testing.assert_frame_equal(loaded, found.answer_status, check_dtype=False)
-    pd.testing.assert_frame_equal(found.tables()["answer_status"], found.answer_status)
+    pd.testing.assert_frame_equal(loaded, result.answer_status, check_dtype=False)
+    pd.testing.assert_frame_equal(result.tables()["answer_status"], result.answer_status)
 
 
 def test_tables(results):
-    found, _, folder = results
-    tables = found.tables()
+    result, _, folder = results
+    tables = result.tables()
     keys = {"value", "EU", "normalized EU", "baseline"}
     for name, table in tables.items():
         if "generator" not in table or name in ("answer_status", "label_agreement"):
@@ -103,16 +103,16 @@ def test_tables(results):
             assert (cut["note"] != "").all(), name
     for path in (p for p in (folder / "tables").iterdir() if p.suffix != ".csv"):
         assert not re.search(r"\bnan\b", path.read_text(encoding="utf-8")), path.name
-    means = found.means_with_intervals()
+    means = result.means_with_intervals()
     assert set(means.loc[means["generator"] == "tiny", "EU"]) == {"undefined"}
 
 
 @pytest.mark.slow
 def test_figures_and_pages(results):
-    found, folder, settings = results
-    write_figures(found, settings)
+    result, folder, settings = results
+    write_figures(result, settings)
     assert len([*(settings / "figures").glob("*.svg")]) >= 8
-    places = save_model_sections(found, folder)
+    places = save_model_sections(result, folder)
     for place in places:
         text = page_text(open_results(place), sections=load_sections(place))
         assert "undefined" in text
@@ -153,9 +153,9 @@ def test_undefined_utilities_are_not_normalized():
         ]
     )
     with pytest.warns(UndefinedWarning, match="'a', 'b', 'c', 'd'"):
-        found = normalized_utility(runs)
-    rows = found[found["retriever"] == "BM25"]
+        result = normalized_utility(runs)
+    rows = result[result["retriever"] == "BM25"]
     assert rows[rows["qid"].isin(["a", "b"])]["value"].isna().all()
-    assert value(found, 1, "c") == pytest.approx(0.3 / 0.5)
-    assert np.isnan(value(found, "deterministic", "c"))
-    assert value(found, 1, "d") == 1.0 and np.isnan(value(found, "deterministic", "d"))
+    assert value(result, 1, "c") == pytest.approx(0.3 / 0.5)
+    assert np.isnan(value(result, "deterministic", "c"))
+    assert value(result, 1, "d") == 1.0 and np.isnan(value(result, "deterministic", "d"))

@@ -41,8 +41,8 @@ def close(value, expected):
 def by_definition(case):
     """Return disparity, relevance and loss; the last two are NaN without a useful document."""
     k, useful = case["k"], {docno for docno, label in case["labels"].items() if label > 0}
-    shown = [docno for ranking in case["rankings"] for docno in ranking[:k]]
-    exposure = {docno: shown.count(docno) / len(case["rankings"]) for docno in {*shown, *useful}}
+    docnos = [docno for ranking in case["rankings"] for docno in ranking[:k]]
+    exposure = {docno: docnos.count(docno) / len(case["rankings"]) for docno in {*docnos, *useful}}
     disparity = sum(e**2 for e in exposure.values())
     if not useful:
         return disparity, np.nan, np.nan
