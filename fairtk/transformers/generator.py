@@ -229,11 +229,18 @@ class Generator(FairTransformer):
         if isinstance(outcome, Failure):
             return outcome
         text = prompt.text if isinstance(prompt, Chat) else prompt
-        llm = self.llm.llm if isinstance(self.llm, LedgerModel) else self.llm
-        reading = read(outcome, text, self.answer, not isinstance(llm, CONTENT_MODELS))
+        reading = read(outcome, text, self.answer)
+        if reading.status == PROMPT_CUT and self._counts_tokens:
+            reading = read(outcome, text, self.answer, of_server=False)
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading
+
+    @property
+    def _counts_tokens(self) -> bool:
+        """Whether the tokens of prompts are counted here, by a tokenizer, and not by a server."""
+        llm = self.llm.llm if isinstance(self.llm, LedgerModel) else self.llm
+        return isinstance(llm, CONTENT_MODELS) and llm.tokenizer is not None
 
     def build_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         """Return the prompts for a frame, without generating answers.
