@@ -342,7 +342,7 @@ def _results(
     emit([*of_stages, *stored_remarks], 3)  # also if all results failed
     of_failures = _remarks_on_failures(failures, engine.topics.qids)
     if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
-        lines = [f"{s}, {q}: {e}" for s, q, e in failed[:5]]
+        lines = [f"{s}, {q}: {e}" for s, q, e in failed]
         raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
     emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
     topic_ids = set(engine.topics.qids)
