@@ -125,7 +125,7 @@ DOCUMENTED_PACKAGES = {
     "fairtk.wording": "Texts of messages, for plugins.",
     "fairtk.demo": "The packaged collection and model.",
     "fairtk_classic": "The plugin of classic group-fairness measures.",
-    "fairtk_baselines": "The plugin of FA*IR, DELTR, DLF, MMR and vector search.",
+    "fairtk_baselines": "The plugin of FA*IR, DetConstSort, DELTR, DLF, MMR and vector search.",
     "fairtk_papers": "The plugin of the two papers' studies: Towards Fair RAG, FAIR-QR.",
     "fairtk_vllm": "The plugin of models by vLLM.",
 }

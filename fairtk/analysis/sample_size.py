@@ -41,8 +41,8 @@ class Precision:
             number N of samples with ``abs(bias(N)) + z * error(N) <= half_width``, where
             ``bias(N) = bias * n_samples / N`` (NaN if `error` or `bias` is NaN, infinite if more
             samples are not enough, because the answers to equal prompts are shared). With EU also
-            ``error_answers``, the part of `error` from the answers of the model; NaN if prompts
-            have one answer, because it is then unknown.
+            ``n_answers`` (per prompt), and ``error_answers``, the part of `error` from the answers
+            of the model; NaN if prompts have one answer, because it is then unknown.
         means: ``measure``, ``value`` (the mean over the defined queries), ``error`` and
             ``half_width`` (of this mean, for these queries; NaN if the error is 0), ``bias``,
             ``needed`` (samples per query for the requested half-width of the mean, bias included),

@@ -94,8 +94,13 @@ def sampling_variances(
         """Return the answers' part of the variance of a difference."""
         if not reads_answers(measures[measure]):
             return None
-        first, second = (answers(measure, one).part(n, n_answers) for one in pair)
-        both = answers(measure, *pair).part(n, n_answers)
+        # only sampled systems can have n samples
+        numbers = [None if labeled(one) is None else n for one in pair]
+        first, second = (
+            answers(measure, one).part(number, n_answers)
+            for one, number in zip(pair, numbers, strict=True)
+        )
+        both = answers(measure, *pair).part(None if None in numbers else n, n_answers)
         return np.append(first + second - 2 * both, 0.0)[index]
 
     @cache
@@ -116,8 +121,7 @@ def sampling_variances(
     ) -> tuple[FloatArray, FloatArray | None]:
         sampled = [name for name in (system, other) if labeled(name) is not None]
         index = pd.Index(run_of(system).qids).get_indexer(pd.Index(qids))
-        is_plan = n if len(sampled) == 2 else None
-        part = of_answers((system, other), measure, index, is_plan, n_answers)
+        part = of_answers((system, other), measure, index, n, n_answers)
         if not sampled:
             return np.zeros(len(qids)), part
         if not has_sampling_variance(measures[measure]):
@@ -345,7 +349,7 @@ class SystemComparison:
                 values, variance, part = self._differences(measure, defined, system, variances)
                 levels = two_level_mean(values, variance, part)
                 of_queries = levels.error_queries**2 * levels.n
-                for n, number in product(n_samples, n_answers or (None,)):
+                for n, number in product(n_samples, (None,) if n_answers is None else n_answers):
                     _, variance, part = self._differences(
                         measure, defined, system, variances, n, number
                     )

@@ -227,7 +227,8 @@ class Results:
     def answers(self, name: str) -> pd.DataFrame:
         """Return the answers of a system.
 
-        The columns are ``qid``, ``sample`` if sampled, ``qanswer``, and ``answer_status`` if known.
+        The columns are ``qid``, ``sample`` if sampled, ``qanswer``, ``answer_status`` if known, and
+        ``prompt_id`` with several answers per ranking.
 
         Raises:
             NotFoundError: the system is unknown.

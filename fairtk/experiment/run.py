@@ -339,12 +339,12 @@ def _results(
     failures = pd.DataFrame([*failed, *stored_failures], columns=columns, dtype="str")
     remarks = (remarks_of_system(name, cells[name], len(engine.topics.qids)) for name in cells)
     of_stages = list(chain.from_iterable(remarks))
-    emit([*of_stages, *stored_remarks], 4)  # also if all results failed
+    emit([*of_stages, *stored_remarks], 3)  # also if all results failed
     of_failures = _remarks_on_failures(failures, engine.topics.qids)
     if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
-        lines = [f"{s}, {q}: {e}" for s, q, e in failed[:5]]
+        lines = [f"{s}, {q}: {e}" for s, q, e in failed]
         raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
-    emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 4)
+    emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = rows_with_parents(stored_rows(engine.store, cells, frame_rows), evaluation.parent)
@@ -366,7 +366,7 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    emit(counted, 4)
+    emit(counted, 3)
     values = replace(values, remarks=(*of_stages, *stored_remarks, *of_failures, *counted))
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]

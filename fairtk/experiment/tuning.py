@@ -348,7 +348,7 @@ def _built(build: Callable[..., Any], settings: Mapping[str, Settings]) -> dict[
         warnings.warn(
             f"tune: `build` failed {format_list(lines, 3)}; the other settings are kept",
             DataWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     return systems
 

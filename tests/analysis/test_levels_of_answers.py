@@ -190,6 +190,8 @@ def test_queries_needed_by_answers():
     compared = fairtk.compare(qrels, {"a": one, "b": other}, [EU(utility="mae")], levels=True)
     plan = compared.queries_needed(0.1, (6,), n_answers=(1, 3, 30))
     assert plan["n_answers"].tolist() == [1, 3, 30]
+    nothing = compared.queries_needed(0.1, (6,), n_answers=())
+    assert nothing.empty and nothing.columns.equals(plan.columns)
     assert plan["deviation"].is_monotonic_decreasing
     assert plan["queries"].is_monotonic_decreasing
     # with the actual numbers, the deviation is that of the values
@@ -204,3 +206,19 @@ def test_queries_needed_by_answers():
         [EU(utility="mae")],
     )
     assert without.queries_needed(0.1, (6,), n_answers=(2,))["queries"].isna().all()
+
+
+def test_only_the_sampled_system_of_a_plan_has_other_numbers_of_samples():
+    # u of the prompts a and b of the sampled run: 1/4 and 0, so N samples have 1/8 / N
+    rankings = [["3", "4"], ["5", "5"]]
+    qrels, sampled = labeled([rankings] * 2, [["a", "b"]] * 2)
+    judged = LabeledRun.of(qrels, sampled, "test")
+    fixed = sampled.drop_duplicates("qid").drop(columns=["sample", "prompt_id"])
+    fixed = fixed.assign(qanswer=[["1", "3"], ["3", "3"]])  # u: 1 and 0
+    compared = fairtk.compare(qrels, {"fixed": fixed, "sampled": sampled}, [ERROR], levels=True)
+    plan = compared.queries_needed(0.1, (2, 4, 8)).set_index("n_samples")
+    of_samples = spread_over_samples(ERROR, judged)
+    for n in (2, 4, 8):
+        within = plan["deviation"][n] ** 2 - plan["deviation_queries"][n] ** 2
+        expected = of_samples.variance(n).mean() + 1 / 8 / n + 1 / 2
+        assert within == pytest.approx(expected)
