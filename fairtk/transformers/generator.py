@@ -230,7 +230,9 @@ class Generator(FairTransformer):
             return outcome
         text = prompt.text if isinstance(prompt, Chat) else prompt
         llm = self.llm.llm if isinstance(self.llm, LedgerModel) else self.llm
-        reading = read(outcome, text, self.answer, not isinstance(llm, CONTENT_MODELS))
+        # the tokens in a function's Completion are those of its server
+        counts_itself = isinstance(llm, HuggingFaceChatModel) or llm.tokenizer is not None
+        reading = read(outcome, text, self.answer, of_server=not counts_itself)
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading
