@@ -344,7 +344,7 @@ KINDS: dict[str, RemarkKind] = {
         DataWarning,
         "the server has read less than half of the prompts ({count}, for {queries}), so these "
         "queries have no utility and no credit; raise its context window, then use "
-        "Ledger(retry_unusable=True)",
+        "Ledger(retry_unusable=True) and another save_dir",
     ),
     UNKNOWN_ENDS: RemarkKind(
         DataWarning,

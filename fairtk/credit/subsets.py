@@ -203,7 +203,8 @@ def from_answers(
         The frame C with the columns ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``,
         ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets. If
         the answers have the column ``answer_status``, it has that of the answer to the ranking, or
-        ``"prompt cut"`` if the server has cut a prompt of the ranking, whose credit is then NaN.
+        ``"prompt cut"`` if the server has cut a prompt of the ranking, whose credit is then NaN; a
+        list of them for several answers.
 
     Raises:
         ColumnError: a column is missing.
@@ -235,6 +236,7 @@ def from_answers(
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
     statuses = first[ANSWER_STATUS].to_numpy(object) if ANSWER_STATUS in first else None
+    several = statuses is not None and has_lists(statuses)
     status_of_row = np.full(len(run), None, dtype=object)
     for rankings in sources.values():  # in the order of their samples
         masks = mask[rankings]
@@ -250,9 +252,12 @@ def from_answers(
             )
         sampled = sampled or error is not None
         if statuses is not None:
-            is_cut = (statuses[rankings] == PROMPT_CUT).any()
-            status_of_row[begin : begin + k] = PROMPT_CUT if is_cut else statuses[longest]
-            credit = np.full(k, np.nan) if is_cut else credit
+            status = statuses[longest]
+            if PROMPT_CUT in flattened(statuses[rankings])[1]:
+                status = [PROMPT_CUT] * len(flattened([status])[1]) if several else PROMPT_CUT
+                credit = np.full(k, np.nan)
+            for place in range(begin, begin + k):  # a slice would take a list for k values
+                status_of_row[place] = status
         parts.append(
             (np.arange(begin, begin + k), credit, np.full(k, np.nan) if error is None else error)
         )
@@ -273,7 +278,8 @@ def from_answers(
     if sampled:
         result[ERROR] = error[by_row]
     if statuses is not None:
-        result[ANSWER_STATUS] = pd.Series(status_of_row[row[by_row]], result.index, dtype="str")
+        dtype = object if several else "str"
+        result[ANSWER_STATUS] = pd.Series(status_of_row[row[by_row]], result.index, dtype=dtype)
     return result
 
 

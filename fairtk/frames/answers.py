@@ -95,8 +95,7 @@ def statuses_of(run: Run) -> tuple[IntArray, IntArray]:
     """Return the query of each answer, an index in the run's `qids`, and its status.
 
     Statuses are indices in `STATUSES`; a missing one, e.g. of stored rows of an earlier version, is
-    unknown. Both have shape (n_answers,), and are empty if the run has
-    no column ``answer_status``.
+    unknown. Both have shape (n_answers,), and are empty if the run has no column ``answer_status``.
     """
     if ANSWER_STATUS not in run.frame.columns:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)

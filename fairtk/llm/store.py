@@ -129,7 +129,10 @@ _RUNS = (
 )
 
 # Before format 7, "stop" was recorded for all answers of local models.
-_LOCAL = "json_extract(parameters, '$.content') OR json_extract(parameters, '$.identity')"
+_LOCAL = (
+    "coalesce(json_extract(parameters, '$.content'), json_extract(parameters, '$.identity')) "
+    "IS NOT NULL"
+)
 _UNKNOWN = f"UPDATE answers SET finish = 'unknown' WHERE finish = 'stop' AND ({_LOCAL})"
 _EARLIER_ANSWERS = f"""
 CREATE TEMPORARY VIEW answers AS SELECT key, model, parameters, prompt, answer,

@@ -69,8 +69,8 @@ MOST_UNKNOWN = 0.05
 _CUT_REASONS = {
     CUT: "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of "
     "a server), or use on_cut='keep'",
-    PROMPT_CUT: "the server has read less than half of the prompt; raise its context window, or "
-    "use on_cut='keep'",
+    PROMPT_CUT: "the server has read less than half of the prompt; raise its context window, then "
+    "use Ledger(retry_unusable=True), or use on_cut='keep'",
 }
 
 
@@ -149,7 +149,7 @@ class Generator(FairTransformer):
             require a model that samples. EU is the mean over the answers, and
             ``Results.compare(levels=True)`` shows how much they vary.
         on_cut: ``"keep"``, or ``"fail"`` for a failure of the query if an answer was cut at the
-            maximum number of tokens, or the server has not read the whole prompt.
+            maximum number of tokens, or the server has read less than half of the prompt.
 
     Raises:
         ParameterError: a setting is out of its range.

@@ -14,7 +14,7 @@ import fairtk
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment import open_results, stored_results
 from fairtk.experiment.store import FILE
-from fairtk.llm import FunctionModel, Ledger
+from fairtk.llm import Completion, FunctionModel, Ledger
 from fairtk.llm.chat import questions
 from fairtk.llm.store import FORMAT
 
@@ -105,3 +105,27 @@ def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, archive, of
     number = int(archive.stem.removeprefix("format_"))
     assert version_now == (number if offline else FORMAT)
     assert (path.read_bytes() == before) == (offline or number == FORMAT)
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize("name", ["content", "identity"])
+@pytest.mark.parametrize("digest", ["abc1", "0a1b", "00ff", "9f3a", "1234"])
+def test_earlier_answers_of_local_models_have_an_unknown_end(
+    tmp_path, monkeypatch, name, digest, offline
+):
+    """Whatever the digest of the model: format 6 recorded "stop" for all its answers."""
+    path = tmp_path / FILE
+    with Ledger(path) as opened:
+        for parameters in ({name: digest}, {"temperature": 0}):
+            opened.store.put_answers("m", parameters, {"?": Completion("Paris")})
+    drops = [
+        f"ALTER TABLE {table} DROP COLUMN tokens" for table in ("payments", "claims", "owners")
+    ]
+    run_sql(path, "ALTER TABLE answers DROP COLUMN cached_tokens", *drops)
+    run_sql(path, "PRAGMA user_version = 6")
+    if offline:
+        monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
+    with Ledger(path, offline=offline) as opened:
+        rows = opened.store.file.read("SELECT parameters, finish FROM answers")
+    ends = {"server" if "temperature" in parameters else "local": end for parameters, end in rows}
+    assert ends == {"local": "unknown", "server": "stop"}

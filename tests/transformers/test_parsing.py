@@ -117,6 +117,9 @@ def test_how_an_answer_ended_matters(finish, reason):
     with pytest.raises(AnswerError, match=reason):
         parse_completion(Completion("physics, women", finish=finish), chat)
     assert parse_completion(Completion("physics, women"), chat) == "physics women"
+    [long] = questions(["word " * 100])  # the server has read 10 tokens of 100 words
+    with pytest.raises(AnswerError, match=reason):
+        parse_completion(Completion("physics, women", 10, finish=finish), long)
 
 
 @given(st.text(max_size=300))

@@ -305,6 +305,21 @@ class TestReaders:
         credit = from_answers(answers, "em", {"1": "x"}).set_index("docno")["credit"]
         assert credit.to_dict() == {"a": 1.0, "b": 0.5}
 
+    @pytest.mark.parametrize("n_answers", [2, 3])
+    @pytest.mark.parametrize("is_cut", [False, True])
+    def test_credit_has_the_statuses_of_the_answers(self, n_answers, is_cut):
+        """Also if there are as many answers as documents; a cut prompt has no credit."""
+        run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [2.0, 1.0], "query": "q"})
+        subsets = Subsets("one-out")(run)
+        statuses = [["cut"] + ["ok"] * (n_answers - 1) for _ in range(len(subsets))]
+        if is_cut:  # one answer to {b}
+            statuses[subsets["subset"].tolist().index(2)][-1] = "prompt cut"
+        answers = subsets.assign(qanswer=[["x"] * n_answers] * len(subsets), answer_status=statuses)
+        credit = from_answers(answers, "em", {"1": "x"})
+        expected = ["prompt cut"] * n_answers if is_cut else ["cut"] + ["ok"] * (n_answers - 1)
+        assert credit["answer_status"].tolist() == [expected] * 2
+        assert credit["credit"].isna().tolist() == [is_cut] * 2
+
     def test_citations_are_the_mean_over_answers_with_citations(self):
         run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [2.0, 1.0], "sample": 0})
         run["qanswer"] = [["It is [1].", "It is [1] [2].", "It is."]] * 2

@@ -111,7 +111,8 @@ def parse_completion(
     Raises:
         AnswerError: there is no answer (`fairtk.llm.reading`), or `parse_keywords` rejects it.
     """
-    reading = read(completion, chat.text)
+    # a cut prompt does not hide how the answer ended
+    reading = read(completion, chat.text, of_server=False)
     if reading.status in _REASONS:
         raise AnswerError(_REASONS[reading.status])
     return parse_keywords(find(reading.answer), MOST_WORDS + len(words_of(before)))
