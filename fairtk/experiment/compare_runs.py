@@ -143,8 +143,6 @@ def _evaluate_all(
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [as_run(run, name, order) for name, run in zip(files, data, strict=True)]
-        if ignore_identical_ids:
-            data = [run.without_identical_ids() for run in data]
         labels = empty_labels(data)
     else:
         labels = prepare_labels(qrels, gold, parsed)

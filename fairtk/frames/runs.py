@@ -239,8 +239,8 @@ class Run(EncodedFrame):
         """Return the run without documents whose docno is their qid, with new ranks."""
         is_other = ~self.identical_ids()
         part = self if is_other.all() else self.take(is_other)
-        if part is self or RANK not in part.frame.columns:
-            return part
+        if part is self or not {RANK, SCORE} <= {*part.frame.columns}:
+            return part  # credit has no scores, and gaps in its ranks do not count
         rank = np.empty(len(part), dtype=np.int64)
         rank[part.order] = part.position
         return part.with_column(RANK, rank)
