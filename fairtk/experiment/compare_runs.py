@@ -162,9 +162,9 @@ def _evaluate_all(
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
+        run = run.with_parents(parent)
         if ignore_identical_ids:
             run = run.without_identical_ids()
-        run = run.with_parents(parent)
         systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
         if checked is not None:
             checked[name] = run

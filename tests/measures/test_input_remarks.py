@@ -291,6 +291,22 @@ def test_a_query_that_only_has_itself_is_missing_also_without_labels():
         assert remark.qids == ("q1",)
 
 
+@pytest.mark.parametrize("is_column", [True, False])
+def test_passages_of_the_query_are_left_out(is_column):
+    """Of q1#1, q1#2, b#1, only b#1 is not of the document q1, so b is first."""
+    run = pd.DataFrame({"qid": "q1", "docno": ["q1#1", "q1#2", "b#1"], "score": [3.0, 2, 1]})
+    run["rank"] = [0, 1, 2]
+    qrels = pd.DataFrame({"qid": "q1", "docno": ["b", "c"], "label": 1})
+    options = {"parent": None if is_column else "#"}
+    parents = run.assign(parent=run["docno"].str[:-2])
+    given = parents if is_column else run
+    found = remarks_of(evaluated(qrels, given, ["nDCG@1"], **options), remarks.OWN_DOCUMENT)
+    assert [remark.qids for remark in found] == [("q1",)]
+    results = fairtk.evaluate(qrels, given, ["nDCG@1"], ignore_identical_ids=True, **options)
+    assert not results.remarks and results.means.iloc[0, 0] == 1.0
+    assert IgnoreIdenticalIds()(parents)[["docno", "rank"]].values.tolist() == [["b#1", 0]]
+
+
 def test_credit_without_identical_ids():
     """Credit has no scores, so its ranks stay."""
     credit = pd.DataFrame({"qid": "q1", "sample": 0, "docno": ["q1", "b"], "rank": [0, 1]})
