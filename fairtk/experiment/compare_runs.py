@@ -143,8 +143,6 @@ def _evaluate_all(
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [as_run(run, name, order) for name, run in zip(files, data, strict=True)]
-        if ignore_identical_ids:
-            data = [run.without_identical_ids() for run in data]
         labels = empty_labels(data)
     else:
         labels = prepare_labels(qrels, gold, parsed)
@@ -164,9 +162,9 @@ def _evaluate_all(
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
+        run = run.with_parents(parent)
         if ignore_identical_ids:
             run = run.without_identical_ids()
-        run = run.with_parents(parent)
         systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
         if checked is not None:
             checked[name] = run

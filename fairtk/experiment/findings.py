@@ -255,9 +255,10 @@ def divergence_at_best(mass: FloatArray) -> FloatArray:
 def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
     """Yield the problems of the queries of a run and qrels."""
     ran, labeled = list(run[QID].unique()), list(qrels[QID].unique())
-    missing = [qid for qid in labeled if qid not in set(ran)]
-    extra = [qid for qid in ran if qid not in set(labeled)]
-    like = _respelled(extra, missing)
+    of_run, of_labels = {*ran}, {*labeled}
+    missing = [qid for qid in labeled if qid not in of_run]
+    extra = [qid for qid in ran if qid not in of_labels]
+    like = _respelled(extra, missing, of_run & of_labels)
     if len(missing) == len(labeled):
         text = no_common_query("run", ran, labeled)
         yield Finding("error", "ids", "run, qrels", text, _ALIKE, len(labeled))
@@ -298,7 +299,7 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     if passages is not None:
         yield passages
         return
-    like = _respelled(unjudged, qrels.docnos[~retrieved])
+    like = _respelled(unjudged, qrels.docnos[~retrieved], qrels.docnos[retrieved])
     if len(unmatched):
         level = "warning" if matched.any() else "error"
         qid = str(ranked.qids[unmatched[0]])
@@ -395,10 +396,16 @@ def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
         yield Finding("note", "labels", "qrels", text, remedy, negative)
 
 
-def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
-    """Return the change of spelling that matches two lists of ids in words, or ``""``."""
-    first, second = ([("", name) for name in names] for names in (ran, labeled))
-    return spelling_text(*respelled(first, second))
+def _respelled(ran: Iterable[str], labeled: Iterable[str], common: Iterable[str]) -> str:
+    """Return the change of spelling that matches two lists of ids in words, or ``""``.
+
+    Args:
+        ran: the ids that only the run has.
+        labeled: the ids that only the labels have.
+        common: the ids of both.
+    """
+    first, second, both = ([("", name) for name in names] for names in (ran, labeled, common))
+    return spelling_text(*respelled(first, second, both, both))
 
 
 _SAMPLE_AGAIN = "sample all queries with the same n_samples and cutoff"

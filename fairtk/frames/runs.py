@@ -204,7 +204,7 @@ class Run(EncodedFrame):
         Numbers and letters may be equal by chance: they count if at least half of the queries
         have their own id at rank 1.
         """
-        is_own = self.identical_ids()
+        is_own = self.by_parent().identical_ids()
         if not is_own.any():
             return np.zeros(0, dtype=np.int64)
         rows = np.flatnonzero(is_own[self.order])
@@ -236,11 +236,14 @@ class Run(EncodedFrame):
         return Run(self.frame[rows], self.where, ids=ids, is_checked=is_checked)
 
     def without_identical_ids(self) -> Run:
-        """Return the run without documents whose docno is their qid, with new ranks."""
-        is_other = ~self.identical_ids()
+        """Return the run without documents whose docno is their qid, with new ranks.
+
+        All passages of such a document are left out.
+        """
+        is_other = ~self.by_parent().identical_ids()
         part = self if is_other.all() else self.take(is_other)
-        if part is self or RANK not in part.frame.columns:
-            return part
+        if part is self or not {RANK, SCORE} <= {*part.frame.columns}:
+            return part  # credit has no scores, and gaps in its ranks do not count
         rank = np.empty(len(part), dtype=np.int64)
         rank[part.order] = part.position
         return part.with_column(RANK, rank)
@@ -252,7 +255,7 @@ class Run(EncodedFrame):
         return Run(frame, self.where, ids=self.coded_ids)
 
     def with_column(self, column: str, values: Any) -> Run:
-        """Return the run with another column, which no rule reads; without it for `None`."""
+        """Return the run with another column, whose rule holds; without it for `None`."""
         frame = self.frame.drop(columns=column, errors="ignore")
         if values is not None:
             frame = frame.assign(**{column: np.asarray(values)})

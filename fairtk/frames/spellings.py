@@ -18,13 +18,14 @@ _CERTAIN: dict[str, Callable[[str], str]] = {
     "a '.0' at the end is dropped": lambda name: name.removesuffix(".0"),
 }
 _FOLDERS = "the part up to the last '/' is dropped"
+_LETTERS = "letters in front of a number are dropped"
 _NUMBER = "only the number at the end counts"
-_ONE_SIDED = (_FOLDERS, _NUMBER)
+_ONE_SIDED = (_FOLDERS, _LETTERS, _NUMBER)
 """If other ids match as they are, a/1 and b/1 are different documents; a/1 and 1 may be one."""
 _LIKELY: dict[str, Callable[[str], str]] = {
     "white space is dropped": lambda name: "".join(name.split()),
     _FOLDERS: lambda name: name.rpartition("/")[2],
-    "letters in front of a number are dropped": lambda name: re.sub(r"^\D+(?=\d+$)", "", name),
+    _LETTERS: lambda name: re.sub(r"^\D+(?=\d+$)", "", name),
     "a suffix such as .txt or .html is dropped": lambda name: re.sub(r"\.[A-Za-z]{2,5}$", "", name),
     "signs other than letters and digits are dropped": lambda name: re.sub(r"\W|_", "", name),
     _NUMBER: lambda name: re.sub(r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()),

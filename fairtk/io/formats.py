@@ -98,6 +98,11 @@ def qrels_option(format: QrelsFormat) -> str:
     return f"fairtk.io.read_qrels(..., format={format!r})"
 
 
+def may_be_colbert(fields: list[str]) -> bool:
+    """Return whether the first line of a file may be of a run of ColBERT, and not of labels."""
+    return len(fields) == 4 and fields[2] in ("0", "1") and fields[1] not in ("0", "Q0")
+
+
 def likely_kinds(value: str, fields: list[str]) -> str:
     """Return the end of the message about a line that is not of a run (or not of qrels).
 

@@ -43,14 +43,18 @@ from fairtk.io.formats import (
     QRELS_LAYOUTS,
     SHORT_QRELS,
     QrelsFormat,
+    may_be_colbert,
     path_and_format,
     qrels_option,
+    run_option,
 )
-from fairtk.io.lines import STDIN, is_parquet_name, source
+from fairtk.io.lines import STDIN, Source, is_parquet_name, source
 from fairtk.io.rows import (
+    NUMBER,
     Rows,
     check_first_line,
     check_texts,
+    fields_of,
     has_header,
     read_json_rows,
     read_named,
@@ -137,9 +141,24 @@ def qrels_rows(
             return read_named(file)
         if name == "beir":
             layouts = [SHORT_QRELS]
+        if name is None:
+            _refuse_colbert(file)
         rows = read_whitespace(file, layouts, {LABEL: "float64"})
         rows.frame = rows.frame[[QID, DOCNO, LABEL]]
         return rows
+
+
+def _refuse_colbert(file: Source) -> None:
+    """Refuse a run of ColBERT: its first rank is 0 or 1, and its scores have a decimal point."""
+    fields = fields_of(file.first_line)
+    if may_be_colbert(fields) and "." in fields[3] and NUMBER.fullmatch(fields[3]):
+        raise FormatError(
+            f"expected qrels, got a run of ColBERT (qid docno rank score): {' '.join(fields)!r}; "
+            f"read it with {run_option('msmarco')}, or labels with a decimal point with "
+            f"{qrels_option('trec')}",
+            file.path,
+            1,
+        )
 
 
 def labels_in(rows: Rows) -> Qrels:

@@ -48,7 +48,7 @@ from fairtk.frames.schema import (
     problem_text,
     short_repr,
 )
-from fairtk.io.formats import BEIR, QRELS_LAYOUTS, RUN_LAYOUTS, likely_kinds
+from fairtk.io.formats import BEIR, QRELS_LAYOUTS, RUN_LAYOUTS, likely_kinds, may_be_colbert
 from fairtk.io.lines import (
     JSON_ENTRY,
     JSON_NESTED,
@@ -327,8 +327,7 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
     for columns in {LABEL: RUN_LAYOUTS, SCORE: QRELS_LAYOUTS}.get(value, []):
         if len(first) == len(columns):
             number = first[columns.index(SCORE if value == LABEL else LABEL)]
-            is_colbert = value == SCORE and first[2] in ("0", "1") and first[1] not in ("0", "Q0")
-            if NUMBER.fullmatch(number) and not is_colbert:
+            if NUMBER.fullmatch(number) and not may_be_colbert(first):
                 raise FormatError(swapped_message(columns, value), file.path, 1)
 
 

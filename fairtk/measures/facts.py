@@ -156,7 +156,7 @@ class RunFacts:
             *of_answers,
             respelled_documents(judged),
             own_ranks(judged),
-            ordered_apart(judged) if is_ordered else zeros > 0,
+            ordered_apart(judged.first_passages) if is_ordered else zeros > 0,
         )
 
     @classmethod
@@ -268,7 +268,8 @@ def _ids(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
     absent = make_remark(MISSING, "", system, ~facts.present, qrels.qids)
     remarks = [absent]
     missing = [("", str(qid)) for qid in qrels.qids[~facts.present][:UNLABELED]]
-    words, pairs = respelled([("", qid) for qid in facts.unlabeled_qids], missing)
+    common = [("", str(qid)) for qid in qrels.qids[facts.present][:UNLABELED]]
+    words, pairs = respelled([("", qid) for qid in facts.unlabeled_qids], missing, common, common)
     if len(qrels) and facts.unlabeled_qids and not facts.present.any():
         qids = format_list(facts.unlabeled_qids, 3)
         detail = f"run: {qids}; qrels: {format_list(qrels.qids[:3])}{spelling_text(words, pairs)}"

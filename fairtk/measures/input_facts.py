@@ -88,7 +88,8 @@ def ordered_apart(judged: LabeledRun) -> BoolArray:
     """
     run, mask = judged.run, np.zeros(len(judged.qids), dtype=bool)
     score = run.scores[run.order]
-    single = score.astype(np.float32)
+    with np.errstate(over="ignore"):  # trec_eval reads larger scores as infinite
+        single = score.astype(np.float32)
     is_tie = (single[1:] == single[:-1]) & (score[1:] != score[:-1])
     tied = np.flatnonzero(is_tie)
     tied = tied[run.ranking[tied] == run.ranking[tied + 1]]

@@ -680,8 +680,8 @@ class IgnoreIdenticalIds(FairTransformer):
     scores by the highest one, which a query usually gets for itself. Sampled runs are accepted. For
     labels, write ``qrels[qrels.qid != qrels.docno]``.
 
-    Input: ``qid``, ``docno`` and any other columns. Output: the other rows; ``rank``, if there is
-    one, is counted again.
+    Input: ``qid``, ``docno`` and any other columns; with ``parent``, documents are parents. Output:
+    the other rows; the ``rank`` of a run with scores is counted again.
 
     Raises:
         InputError: in `transform`, a column is missing, or an id is invalid.

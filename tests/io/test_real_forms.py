@@ -71,6 +71,7 @@ QRELS_READ = [
     ("TREC labels with tabs", "q.txt", TREC_LABELS.replace(" ", "\t"), None),
     ("TREC labels with CRLF", "q.txt", TREC_LABELS.replace("\n", "\r\n"), None),
     ("labels without the iteration", "q.txt", TREC_LABELS.replace(" 0 ", " "), "trec"),
+    ("labels with a decimal point", "q.txt", TREC_LABELS.replace("2\n", "2.0\n"), None),
     ("BEIR", "q.tsv", BEIR, None),
     ("BEIR by name", "q.tsv", BEIR, "beir"),
     ("BEIR without its header", "q.tsv", BEIR.partition("\n")[2], "beir"),
@@ -88,6 +89,7 @@ REFUSED = [
     ("TREC Fair, Task 1, without its header", "run", "a.tsv", "4\t30\n", 1, "format='trec-fair'"),
     ("TREC Fair, Task 2, without its header", "run", "a.tsv", "4\t1\t3\n", 1, "format='trec-fair'"),
     ("MS MARCO as labels", "qrels", "a.tsv", MARCO, 1, "format='msmarco'"),
+    ("ColBERT as labels", "qrels", "a.tsv", COLBERT, 1, "format='msmarco'"),
     ("ranx JSON unnamed", "run", "a.json", RANX, 1, "read_run(..., format='json')"),
     (
         "ranx JSON labels unnamed",

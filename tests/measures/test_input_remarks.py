@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import fairtk
 from fairtk import remarks
 from fairtk.errors import DataWarning, InputError, UnmatchedWarning
+from fairtk.frames import Run
 from fairtk.frames.spellings import SPELLINGS
 from fairtk.transformers import IgnoreIdenticalIds
 
@@ -160,6 +161,31 @@ def test_two_orders_are_those_of_a_sort_by_docno(scores):
     assert bool(remarks_of(results, remarks.TWO_ORDERS)) == expected
 
 
+def test_scores_beyond_single_precision_are_ties():
+    """Single precision ends at 3.4e38, so trec_eval reads both scores as infinite: b is first."""
+    run = CLOSE.assign(score=[1e300, 1e299])
+    results = evaluated(A_IS_USEFUL, run, ["nDCG@1", "EE_R@1"])
+    assert results.means.loc["run 1"].tolist() == [0.0, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        [remark] = remarks_of(
+            fairtk.evaluate(A_IS_USEFUL, run, ["nDCG@1", "EE_R@1"]), remarks.TWO_ORDERS
+        )
+    assert remark.qids == ("q",)
+
+
+def test_passages_of_a_document_are_one_tie():
+    """All scores are equal in single precision, and b is before a in both orders of documents.
+
+    As passages, the order b, a, b would be b, b, a.
+    """
+    run = pd.DataFrame({"qid": "q", "docno": ["b#1", "a#1", "b#2"]})
+    run["score"] = [0.5 + 2e-9, 0.5 + 1e-9, 0.5]
+    results = evaluated(A_IS_USEFUL, run, ["nDCG@1", "EE_R@1"], parent="#")
+    assert not remarks_of(results, remarks.TWO_ORDERS)
+
+
 # Ids that almost match --------------------------------------------------------------------------
 
 
@@ -188,6 +214,9 @@ def test_docnos_that_a_rule_explains(labeled, retrieved):
     assert any(words in str(finding["text"]) for words in SPELLINGS)
 
 
+PARTS = ("train", "test"), ("dev", "test")
+
+
 @pytest.mark.parametrize(
     ("labeled", "retrieved"),
     [
@@ -195,12 +224,26 @@ def test_docnos_that_a_rule_explains(labeled, retrieved):
         (["a", "b", "A"], ["a", "B"]),  # case tells documents apart
         (["wiki-12", "b"], ["news-12", "b"]),  # one match of a rule that is only likely
         (["wiki-1", "wiki-2", "news-1", "b"], ["blog-1", "blog-2", "b"]),
+        (["wiki-1", "wiki-2", "b"], ["news-1", "news-2", "b"]),
     ],
 )
 def test_other_documents_are_not_remarked(labeled, retrieved):
     qrels = pd.DataFrame({"qid": "q", "docno": labeled, "label": 1})
     run = pd.DataFrame({"qid": "q", "docno": retrieved, "score": -np.arange(len(retrieved)) / 2})
     assert not remarks_of(evaluated(qrels, run, ["EE_R@1"]), remarks.RESPELLED_DOCNOS)
+    assert "ids" not in fairtk.doctor(qrels, run).table["check"].tolist()
+
+
+def test_queries_of_another_part_are_not_remarked():
+    """Queries of a training set have the numbers of those for validation."""
+    ran, labeled = ([f"{part}-{i}" for part in parts for i in range(3)] for parts in PARTS)
+    qrels = pd.DataFrame({"qid": labeled, "docno": "d", "label": 1})
+    run = pd.DataFrame({"qid": ran, "docno": "d", "score": 1.0})
+    results = evaluated(qrels, run, ["EE_R@1"])
+    assert remarks_of(results, remarks.MISSING)
+    assert not remarks_of(results, remarks.RESPELLED_QIDS)
+    findings = fairtk.doctor(qrels, run).table.set_index("check")["text"]
+    assert not any(words in text for text in findings for words in SPELLINGS)
 
 
 def test_qids_that_a_rule_explains():
@@ -237,6 +280,38 @@ def test_identical_ids_are_left_out():
     out = IgnoreIdenticalIds()(run)
     assert out["docno"].tolist() == ["b", "c"] and out["rank"].tolist() == [0, 1]
     assert fairtk.doctor(qrels, run).table["check"].tolist().count("own-document") == 1
+
+
+def test_a_query_that_only_has_itself_is_missing_also_without_labels():
+    run = pd.DataFrame({"qid": ["q1", "q2"], "docno": ["q1", "a"], "score": 1.0})
+    qrels = pd.DataFrame({"qid": ["q1", "q2"], "docno": "a", "label": 1})
+    for labels in (qrels, None):
+        results = evaluated(labels, run, ["EE_D@1"], ignore_identical_ids=True)
+        [remark] = remarks_of(results, remarks.MISSING)
+        assert remark.qids == ("q1",)
+
+
+@pytest.mark.parametrize("is_column", [True, False])
+def test_passages_of_the_query_are_left_out(is_column):
+    """Of q1#1, q1#2, b#1, only b#1 is not of the document q1, so b is first."""
+    run = pd.DataFrame({"qid": "q1", "docno": ["q1#1", "q1#2", "b#1"], "score": [3.0, 2, 1]})
+    run["rank"] = [0, 1, 2]
+    qrels = pd.DataFrame({"qid": "q1", "docno": ["b", "c"], "label": 1})
+    options = {"parent": None if is_column else "#"}
+    parents = run.assign(parent=run["docno"].str[:-2])
+    given = parents if is_column else run
+    found = remarks_of(evaluated(qrels, given, ["nDCG@1"], **options), remarks.OWN_DOCUMENT)
+    assert [remark.qids for remark in found] == [("q1",)]
+    results = fairtk.evaluate(qrels, given, ["nDCG@1"], ignore_identical_ids=True, **options)
+    assert not results.remarks and results.means.iloc[0, 0] == 1.0
+    assert IgnoreIdenticalIds()(parents)[["docno", "rank"]].values.tolist() == [["b#1", 0]]
+
+
+def test_credit_without_identical_ids():
+    """Credit has no scores, so its ranks stay."""
+    credit = pd.DataFrame({"qid": "q1", "sample": 0, "docno": ["q1", "b"], "rank": [0, 1]})
+    left = Run(credit.assign(credit=0.5), "credit").without_identical_ids()
+    assert left.frame["docno"].tolist() == ["b"] and left.frame["rank"].tolist() == [1]
 
 
 @pytest.mark.parametrize(("n", "is_remarked"), [(1, False), (5, True)])
