@@ -85,7 +85,9 @@ def test_places_that_print_to_stderr():
 
 
 def test_lines_that_another_thread_prints_stay(monkeypatch):
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="g")
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="of-threads"
+    )
     target = Target.uniform(groups)
     registry.measures.names()  # the plugins are loaded
     out, err = io.StringIO(), io.StringIO()
