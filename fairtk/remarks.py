@@ -99,6 +99,9 @@ CUT_TEXTS = "cut texts"
 SEVERAL_GROUPS = "several groups in a label"
 UNKNOWN_SPELLINGS = "spellings of unknown"
 SIMILAR_GROUPS = "similar labels"
+REPEATED_ROWS = "repeated rows"
+NO_ROWS = "no rows"
+RANKS_DISAGREE = "ranks disagree with scores"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -375,6 +378,13 @@ KINDS: dict[str, RemarkKind] = {
         DataWarning,
         "labels of groups differ only in case or white space ({count}: {detail}), but each counts "
         "as a group; use one spelling for each group, or `levels` if these are different groups",
+    ),
+    REPEATED_ROWS: RemarkKind(
+        DataWarning, "{detail}: rows repeat earlier ones and are left out ({count})"
+    ),
+    NO_ROWS: RemarkKind(DataWarning, "{detail}: no rows"),
+    RANKS_DISAGREE: RemarkKind(
+        DataWarning, "{detail}; the scores of this run are replaced by its ranks"
     ),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),

@@ -1,5 +1,7 @@
 """The context of stages: where their remarks, their notes and the answers of their models go.
 
+Remarks on files and frames that are read have such a place, too.
+
 An experiment runs stages within a context that collects them. Outside of one, a remark is a
 warning, a note is dropped, and nobody but the caller of a model gets its answers. Threads that a
 stage starts have no context; their calls belong to the only active experiment of the process.
@@ -8,7 +10,7 @@ stage starts have no context; their calls belong to the only active experiment o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import ParameterError, PluginError
-from fairtk.remarks import KINDS, StageRemark, emit, remarks_of_stages
+from fairtk.remarks import KINDS, Remark, StageRemark, emit, remarks_of_stages
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class StageContext:
 
     Attributes:
         remarks: gets the remarks of stages by qid; `None` to warn.
+        on_input: gets the remarks on files and frames that are read; `None` to warn.
         notes: the stage whose notes are kept, and a dict that gets them by qid; `None` to drop all.
         on_answers: is called with the outcomes of calls as they arrive from a server.
         recording: how calls are recorded; `None` outside of experiments.
@@ -48,6 +51,7 @@ class StageContext:
     """
 
     remarks: dict[str, list[StageRemark]] | None = None
+    on_input: list[Remark] | None = None
     notes: tuple[Any, dict[str, Any]] | None = None
     on_answers: Callable[[Sequence[Any]], None] | None = None
     recording: Recording | None = None
@@ -180,6 +184,23 @@ def remark(
         return
     for qid, one in by_query.items():
         sink.setdefault(qid, []).append(one)
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[list[Remark]]:
+    """Collect the remarks on files and frames that are read within the block, without warnings."""
+    remarks: list[Remark] = []
+    with changed(on_input=remarks):
+        yield remarks
+
+
+def remark_on_input(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
+    """Add remarks on a file or frame to those that `reading` collects; outside of it, warn."""
+    sink = current().on_input
+    if sink is None:
+        emit(remarks, stacklevel + 1)
+    else:
+        sink.extend(remarks)
 
 
 def leave_notes(stage: Any, notes: Mapping[str, Any]) -> None:

@@ -14,7 +14,6 @@ NAMES = {"catch_warnings", "simplefilter", "filterwarnings", "ContextVar"}
 PAPERS = "plugins/fairtk-papers/fairtk_papers"
 PLACES = {
     "fairtk/cli/group.py::plain_warnings": "all libraries: the command line prints each once",
-    "fairtk/experiment/doctor.py::read_with_findings": "fairtk: findings on reading a file",
     "fairtk/experiment/executors.py::answer": "all libraries: the user sees those of workers",
     "fairtk/stage_context.py::module": "fairtk: the stage context, the only ContextVar",
     "plugins/fairtk-baselines/fairtk_baselines/vector_search.py::_candidates": (

@@ -45,6 +45,7 @@ from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.evaluator import Evaluator
 from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
+from fairtk.stage_context import reading
 from fairtk.statistics.corrections import CORRECTIONS, Correction
 from fairtk.statistics.tests import TESTS, Test
 
@@ -110,6 +111,20 @@ def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Resul
 
 
 def _evaluate_all(
+    qrels: FileOrFrame | None,
+    files: Mapping[str, str],
+    data: Sequence[Any],
+    measures: Sequence[Any] | str,
+    checked: dict[str, Run] | None,
+    **options: Any,
+) -> Results:
+    """Return the results, with the remarks on files and frames; the arguments are `_measure`'s."""
+    with reading() as of_input:
+        results = _measure(qrels, files, data, measures, checked, **options)
+    return replace(results, remarks=(*of_input, *results.remarks))
+
+
+def _measure(
     qrels: FileOrFrame | None,
     files: Mapping[str, str],
     data: Sequence[Any],

@@ -5,8 +5,7 @@ The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are s
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FairtkWarning, FormatError, InputError
+from fairtk.errors import FormatError, InputError
 from fairtk.experiment import findings
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.experiment.inputs import (
@@ -39,6 +38,8 @@ from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import run_of, run_rows
 from fairtk.io.tables import name_and_path
 from fairtk.measures import format_measure
+from fairtk.remarks import Remark, text_of
+from fairtk.stage_context import reading
 
 _REMEDY = "fix the program that wrote these lines; the checks below skip them"
 _ORDER = (
@@ -74,8 +75,7 @@ def read_with_findings(
     """
     problems: list[FormatError] = []
     result, unreadable = None, []
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
+    with reading() as remarks:
         try:
             rows = read(data, problems) if isinstance(data, str | PathLike) else _rows(data, what)
             while result is None:
@@ -91,12 +91,14 @@ def read_with_findings(
                         rows = rows.without(error.rows)
         except FormatError as error:
             unreadable = [_error(what, "unreadable", str(error), 1, "write or download it again")]
-    notes = [
-        Finding("warning", "data", what, str(w.message), "check the program that wrote it", 1)
-        for w in raised
-        if issubclass(w.category, FairtkWarning) and not problems and not unreadable
-    ]
-    return result, [*_findings(problems, what), *unreadable, *notes]
+    if problems or unreadable:
+        return result, [*_findings(problems, what), *unreadable]
+    return result, _on_input(remarks, what)
+
+
+def _on_input(remarks: Iterable[Remark], what: str) -> list[Finding]:
+    remedy = "check the program that wrote it"
+    return [Finding("warning", "data", what, text_of([one]), remedy, 1) for one in remarks]
 
 
 def _rows(data: Any, what: str) -> Rows:
@@ -187,7 +189,9 @@ def doctor(
     checked_labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, labels_in)
     groups = frame_of(groups)
     if isinstance(groups, Mapping):  # of names
-        groups = [*GivenGroups.read(groups).attributes.values()]
+        with reading() as remarks:
+            groups = [*GivenGroups.read(groups).attributes.values()]
+        results += _on_input(remarks, "groups")
     is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
     sources = [groups] if is_single else list(groups)
     attributes, wrong_groups = _read_groups(sources)

@@ -194,25 +194,27 @@ def Experiment(
         StageError: all queries failed, or one query with `fail_fast`.
         StoreError: the store cannot be read or written.
     """
-    prepared = _prepare(
-        systems,
-        topics,
-        qrels,
-        measures,
-        dataset=dataset,
-        names=names,
-        baseline=baseline,
-        filter_by_qrels=filter_by_qrels,
-        save_dir=save_dir,
-        executor=executor,
-        workers=workers,
-        scheduler=scheduler,
-        threads=threads,
-        batch_size=batch_size,
-        fail_fast=fail_fast,
-        retry_failed=retry_failed,
-        parent=parent,
-    )
+    with stage_context.reading() as of_input:
+        prepared = _prepare(
+            systems,
+            topics,
+            qrels,
+            measures,
+            dataset=dataset,
+            names=names,
+            baseline=baseline,
+            filter_by_qrels=filter_by_qrels,
+            save_dir=save_dir,
+            executor=executor,
+            workers=workers,
+            scheduler=scheduler,
+            threads=threads,
+            batch_size=batch_size,
+            fail_fast=fail_fast,
+            retry_failed=retry_failed,
+            parent=parent,
+        )
+    emit(of_input)
     engine = prepared[0]
     for name, node in engine.tree.ends.items():
         _warn_of_changes(engine.store, name, node)
@@ -224,9 +226,12 @@ def Experiment(
             "of a batch; run again after reading them"
         )
     results = _results(*prepared, cells, executor)
-    if dataset is None:
-        return results
-    return replace(results, config={**results.config, **about_dataset(dataset)})
+    of_dataset = {} if dataset is None else about_dataset(dataset)
+    return replace(
+        results,
+        remarks=(*of_input, *results.remarks),
+        config={**results.config, **of_dataset},
+    )
 
 
 def plan(
@@ -541,7 +546,9 @@ def open_results(
         NotFoundError: a chain is unknown, or no system ends with it.
         StoreError: the store is damaged.
     """
-    path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
+    path = results_folder(folder)
+    with stage_context.reading() as of_groups:
+        given_groups = GivenGroups.read(groups, target)
     given_measures = measure_list(measures, may_be_empty=True)
     parsed_measures = [parse_with(given_groups, measure) for measure in given_measures]
     starts = checks.listed("chains", chains)
@@ -573,18 +580,19 @@ def open_results(
         if cell.error is not None
     ]
     frame = None
-    if qrels is not None:
-        given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
-        frame = given_groups.labels.with_text_ids()
+    with stage_context.reading() as of_labels:
+        if qrels is not None:
+            given_groups.labels = prepare_labels(qrels, gold, parsed_measures)
+            frame = given_groups.labels.with_text_ids()
     complete = [complete_measure(given_groups, measure) for measure in parsed_measures]
     prepared = _prepare(frames, topics, frame, complete)
-    remarks = [
-        remark
-        for name, system in systems.items()
-        for remark in remarks_of_system(
+    of_systems = (
+        remarks_of_system(
             name, {q: system.cells[q] for q in number if q in system.cells}, len(topics)
         )
-    ]
+        for name, system in systems.items()
+    )
+    remarks = [*of_groups, *of_labels, *chain.from_iterable(of_systems)]
     results = _results(*prepared, prepared[0].run(), "serial", failures, remarks)
     stages = {name: system.stages for name, system in systems.items()}
     config = {"stages": stages, "queries": len(topics), "store": FILE}

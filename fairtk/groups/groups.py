@@ -71,7 +71,7 @@ from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
-from fairtk.remarks import emit
+from fairtk.stage_context import remark_on_input
 from fairtk.wording import did_you_mean, format_list
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -691,7 +691,8 @@ def groups_of_frame(
     index = -1 if unknown is None or unknown not in names else names.index(unknown)
     if levels is None:
         known = (label for label in names if label != unknown)
-        emit(remarks_on_labels(known, name, unknown_texts is not None), stacklevel=3)
+        remarks = remarks_on_labels(known, name, unknown_texts is not None)
+        remark_on_input(remarks, stacklevel=3)
     return Groups(LevelSpace((name,), (names,), (index,)), (documents,), (rows.matrix,))
 
 

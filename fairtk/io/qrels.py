@@ -18,7 +18,7 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError, warn
+from fairtk.errors import FormatError, InputError, NotFoundError
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
@@ -66,6 +66,8 @@ from fairtk.io.rows import (
     with_numbers,
 )
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
+from fairtk.remarks import REPEATED_ROWS, Remark
+from fairtk.stage_context import remark_on_input
 from fairtk.wording import format_list
 
 ANSWER_COLUMNS = (QANSWER, ANSWER_STATUS, PROMPT_ID)
@@ -188,9 +190,8 @@ def _without_repetitions(rows: Rows) -> Rows:
         return rows
     line = rows.line_of(int(rows.frame.index[again[0]]))
     place = f"row {again[0]}" if line is None else f"line {line}"
-    one, several = "row repeats an earlier one and is", "rows repeat earlier ones and are"
-    rule = one if len(again) == 1 else several
-    warn(f"{rows.path}: {len(again)} {rule} left out (first: {place})")
+    repeated = Remark(REPEATED_ROWS, "", "", len(again), 0, (), 0, f"{rows.path}, {place}")
+    remark_on_input([repeated])
     left = rows.without(again.tolist())
     left.ids = {name: (np.delete(codes, again), of) for name, (codes, of) in rows.ids.items()}
     return left

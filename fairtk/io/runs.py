@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import FormatError, InputError, ParameterError, warn
+from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.frames import ANSWER_STATUS, CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.answers import check_statuses
 from fairtk.frames.ids import decode_ids
@@ -57,6 +57,8 @@ from fairtk.io.rows import (
     with_numbers,
 )
 from fairtk.io.tables import write_table
+from fairtk.remarks import NO_ROWS, RANKS_DISAGREE, Remark
+from fairtk.stage_context import remark_on_input
 
 Order = Literal["auto", "rank", "score"]
 
@@ -89,7 +91,7 @@ def as_run(data: Any, where: str, order: Order = "auto", format: RunFormat | Non
         return Run(data, where, either=True)
     run = run_of(run_rows(data, format=format), order)
     if not len(run):
-        warn(f"{data}: no rows", stacklevel=3)
+        remark_on_input([Remark(NO_ROWS, "", "", 0, 0, (), 0, str(data))], stacklevel=3)
     return run
 
 
@@ -307,17 +309,16 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     ranks = np.empty(len(frame), dtype=np.int64)
     ranks[sorted_rows] = np.arange(len(frame)) - first
 
-    remedy = (
-        "use `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
-        if order == "auto"
-        else "the scores of this run are replaced by its ranks"
-    )
+    remedy = "use `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
     try:
-        check_order(ranking, rank[sorted_rows], score, sorted_rows, rows.refuse, remedy)
+        check_order(
+            ranking, rank[sorted_rows], score, sorted_rows, rows.refuse, remedy * (order == "auto")
+        )
     except FormatError as error:
         if order == "auto":
             raise
-        warn(str(error), stacklevel=5)
+        disagree = Remark(RANKS_DISAGREE, "", "", len(error.rows), 0, (), 0, str(error))
+        remark_on_input([disagree], stacklevel=5)
     if order == "rank" and (~fresh[1:] & (score[1:] >= score[:-1])).any():
         # ties, too: evaluators of other libraries would break them by docno
         frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
