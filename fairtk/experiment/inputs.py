@@ -18,7 +18,7 @@ import pandas as pd
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
-from fairtk.frames.accepted import frame_of, is_one_run
+from fairtk.frames.accepted import are_rows, frame_of, is_one_run
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
 from fairtk.io import add_answers
@@ -204,6 +204,13 @@ class GivenGroups:
 
         files, target = frame_of(files), frame_of(target)
         if isinstance(files, Mapping):  # of names
+            texts = [text for text in files.values() if isinstance(text, str)]
+            if texts and len(texts) == len(files) and not any(Path(t).exists() for t in texts):
+                raise InputError(
+                    f"groups: expected groups or files by attribute, got {texts[0]!r} for "
+                    f"{next(iter(files))!r}, which is no file; for a dict {{docno: group}}, use "
+                    "groups={'gender': {docno: group}}, with the name of the attribute"
+                )
             files = [
                 f"{name}={source}"
                 if isinstance(source, str | PathLike)
@@ -212,8 +219,11 @@ class GivenGroups:
                 else Groups.from_frame(source, name)
                 for name, source in files.items()
             ]
-        single = (str, PathLike, pd.DataFrame, Groups, Target)
-        files, target = ((x,) if isinstance(x, single) else tuple(x or ()) for x in (files, target))
+        single = (str, PathLike, pd.DataFrame, pd.Series, Mapping, Groups, Target)
+        files, target = (
+            (x,) if isinstance(x, single) or x and are_rows(x) else tuple(x or ())
+            for x in (files, target)
+        )
         attributes: dict[str, Groups] = {}
         for source in files:
             groups = read_groups(source)

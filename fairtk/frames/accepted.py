@@ -1,4 +1,4 @@
-"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples.
+"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples, records.
 
 `fairtk.frames.Run` and `fairtk.frames.Qrels` accept all of them (`as_frame`);
 `fairtk.io.runs.as_run` and `fairtk.io.qrels.as_qrels` also accept files.
@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from numbers import Real
 from os import PathLike
@@ -61,8 +61,8 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
     """Return qrels or one run as a frame, with unique columns.
 
     Args:
-        data: a frame or table, a dict ``{qid: {docno: value}}``, or named tuples such as those of
-            ir_measures.
+        data: a frame or table, a dict ``{qid: {docno: value}}``, named tuples such as those of
+            ir_measures, or records (a dict per row).
         value: the column of a dict's values: ``label`` for qrels, ``score`` for a run.
         where: the caller and the parameter, for messages.
 
@@ -75,12 +75,15 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
         data = list(data)
     if isinstance(data, Mapping):
         frame = _frame_of_mapping(data, value, where)
-    elif _are_named_tuples(data):
-        fields = pyterrier_names(data[0]._fields) if data else (QID, DOCNO, value)
-        columns = zip(*data, strict=True) if data else repeat(())
-        frame = pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
+    elif are_rows(data):
+        frame = frame_of_rows(data, (QID, DOCNO, value))
     else:
         frame = frame_of(data)
+    if isinstance(frame, list | tuple):
+        raise ColumnError(
+            f"{where}: expected a DataFrame, a dict {{qid: {{docno: {value}}}}}, named tuples or "
+            f"records with the same fields, got a {type(frame).__name__}"
+        )
     plain_columns(frame, where)
     if message := swapped_message(frame.columns, value):
         raise ColumnError(f"{where}: {message}")
@@ -96,16 +99,37 @@ def is_one_run(data: Any) -> bool:
             and not any(isinstance(one, Mapping) for docs in data.values() for one in docs.values())
         )
     if isinstance(data, list | tuple):
-        return bool(data) and _are_named_tuples(data)
+        return bool(data) and are_rows(data)
     return True
 
 
-def _are_named_tuples(data: Any) -> bool:
-    """Return whether data is a list of named tuples with the same fields, or an empty list."""
+def are_rows(data: Any) -> bool:
+    """Return whether data is a list of named tuples or of records with the same fields.
+
+    A record is a dict of single values. An empty list is one, too.
+    """
     if not isinstance(data, list | tuple):
         return False
+    if data and all(isinstance(one, Mapping) for one in data):
+        values = chain.from_iterable(one.values() for one in data)
+        return len({frozenset(one) for one in data}) == 1 and not any(
+            isinstance(value, Mapping) for value in values
+        )
     fields = {getattr(kind, "_fields", None) for kind in {*map(type, data)}}
     return not fields or len(fields) == 1 and None not in fields
+
+
+def frame_of_rows(data: Sequence[Any], if_empty: Iterable[str]) -> pd.DataFrame:
+    """Return named tuples or records as a frame with PyTerrier's names of columns."""
+    if not data:
+        return pd.DataFrame({name: column_of(()) for name in if_empty})
+    if isinstance(data[0], Mapping):
+        fields = [*data[0]]
+        columns: Iterable[Any] = ([one[field] for one in data] for field in fields)
+    else:
+        fields, columns = data[0]._fields, zip(*data, strict=True)
+    names = pyterrier_names(fields)
+    return pd.DataFrame(dict(zip(names, map(column_of, columns), strict=False)))
 
 
 def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.DataFrame:

@@ -53,7 +53,9 @@ class Qrels(EncodedFrame, Deriving):
         DuplicateError: a query has two labels for a document.
     """
 
-    def __init__(self, data: Any, where: str, needs: Iterable[str] = (), **options: Any) -> None:
+    def __init__(
+        self, data: Any, where: str = "qrels", needs: Iterable[str] = (), **options: Any
+    ) -> None:
         where = where if "qrels" in where else f"{where} (qrels)"
         needs = dict.fromkeys((QID, *checks.listed("needs", needs)))
         super().__init__(data, LABEL, where, needs, **options)

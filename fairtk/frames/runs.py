@@ -104,7 +104,7 @@ class Run(EncodedFrame):
     ranking_sample: IntArray
     n_samples: IntArray
 
-    def __init__(self, data: Any, where: str, **options: Any) -> None:
+    def __init__(self, data: Any, where: str = "run", **options: Any) -> None:
         super().__init__(data, SCORE, where, [QID], **options)
         self._passages: Coded | None = (options.get("ids") or {}).get(PASSAGE)
         self._among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -39,7 +39,7 @@ from fairtk.frames import (
     Run,
     require_columns,
 )
-from fairtk.frames.accepted import column_of, frame_of
+from fairtk.frames.accepted import are_rows, column_of, frame_of, frame_of_rows
 from fairtk.frames.ids import Ids, are_ids, as_strings, find_flaw
 from fairtk.frames.schema import (
     Refuse,
@@ -180,7 +180,8 @@ class Groups(EqualByContent):
 
         Args:
             df: ``docno``, ``group`` and optionally ``weight`` (at least 0; default 1), one row per
-                document and group, or a dict ``{docno: group}``. A missing group (NaN) and an empty
+                document and group, as a frame, named tuples or records; or a dict
+                ``{docno: group}``. A missing group (NaN) and an empty
                 list are the unknown level. A list, a tuple, a set or an array of groups is as many
                 rows with the weight of its row. Not changed.
             name: the attribute.
@@ -296,7 +297,8 @@ class Groups(EqualByContent):
         ``"NAME=FILE"``, or by the file name.
 
         Args:
-            source: the groups: an object, a frame, a dict ``{docno: group}`` or a file.
+            source: the groups: an object, a frame, a dict ``{docno: group}``, named tuples,
+                records or a file.
             separator: as in `from_frame`; ignored for `Groups`.
             unknown_values: as in `from_frame`; ignored for `Groups`.
         """
@@ -315,7 +317,10 @@ class Groups(EqualByContent):
         if isinstance(source, str | PathLike):
             name, path = name_and_path(source)
             return cls.read(path, name, separator=separator, unknown_values=unknown_values)
-        raise InputError(f"expected Groups, a DataFrame, a dict or a file, got {source!r:.80}")
+        raise InputError(
+            "expected Groups, a DataFrame, a dict {docno: group}, named tuples, records or a file, "
+            f"got {source!r:.80}"
+        )
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
@@ -634,13 +639,15 @@ def groups_of_rows(
 
 
 def _group_frame(source: Any) -> Any:
-    """Return a table or a dict ``{docno: group}`` as a frame; anything else unchanged."""
+    """Return a table, a dict ``{docno: group}`` or rows as a frame; anything else unchanged."""
+    if isinstance(source, Iterator):
+        source = list(source)
     if isinstance(source, Mapping):
-        if {*source} >= {DOCNO, GROUP}:  # a dict of columns
-            return pd.DataFrame(source)
+        if {*source} >= {DOCNO, GROUP} and not any(map(pd.api.types.is_scalar, source.values())):
+            return pd.DataFrame(source)  # a dict of columns
         cells = pd.Series([*source.values()], dtype=object)
         return pd.DataFrame({DOCNO: column_of(source), GROUP: cells})
-    return frame_of(source)
+    return frame_of_rows(source, (DOCNO, GROUP)) if are_rows(source) else frame_of(source)
 
 
 def groups_of_frame(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from importlib import resources
@@ -38,7 +38,7 @@ from fairtk.frames import (
     Qrels,
     digest,
 )
-from fairtk.frames.accepted import frame_of
+from fairtk.frames.accepted import are_rows, column_of, frame_of, frame_of_rows
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
 from fairtk.groups.distances import (
@@ -439,8 +439,9 @@ class Target(EqualByContent):
 
         Args:
             frame: ``weight`` and ``group`` (or one column per crossed attribute), and ``qid`` for
-                one distribution per query. Weights of a query sum to 1; levels without a row have
-                weight 0. Not changed.
+                one distribution per query, as a frame, named tuples or records; or a dict
+                ``{group: weight}`` or ``{qid: {group: weight}}``. Weights of a query sum to 1;
+                levels without a row have weight 0. Not changed.
             groups: the groups; `None` to use the levels of the frame.
 
         Raises:
@@ -449,7 +450,7 @@ class Target(EqualByContent):
                 level is not in the groups.
             DuplicateError: a level occurs twice.
         """
-        frame = frame_of(frame)
+        frame = _target_frame(frame)
         return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
     @classmethod
@@ -472,9 +473,10 @@ class Target(EqualByContent):
         """Return a target from any form of it.
 
         Args:
-            source: a `Target`, a frame, a file, ``"uniform"`` (equal shares of the named groups),
-                ``"uniform+unknown"`` (also of the unknown level), ``"population"`` (the shares of
-                all documents), or ``"relevance"`` (the shares of the relevant documents).
+            source: a `Target`, any form of `from_frame`, a file, ``"uniform"`` (equal shares of the
+                named groups), ``"uniform+unknown"`` (also of the unknown level), ``"population"``
+                (the shares of all documents), or ``"relevance"`` (the shares of the relevant
+                documents).
             groups: the groups; required for the names.
             qrels: the labels, for ``"relevance"``.
             where: the caller, for messages.
@@ -482,11 +484,16 @@ class Target(EqualByContent):
         Raises:
             InputError: ``"relevance"`` without labels, or as in `from_frame` and `read`.
         """
-        source = frame_of(source)
+        source = _target_frame(source)
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
             return cls.from_frame(source, groups)
+        if not isinstance(source, str | PathLike):
+            raise InputError(
+                f"{where}: expected a Target, a DataFrame, a dict {{group: weight}}, one of "
+                f"{format_list(TARGET_WORDS, 9)}, or a file, got {source!r:.80}"
+            )
         if source in OFFICIAL_TARGETS:
             raise InputError(
                 f"{where}: the target {source!r} requires the track's metadata file as groups "
@@ -676,6 +683,23 @@ class Target(EqualByContent):
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"
         return f"<Target over {self.space.title} for {queries}>"
+
+
+def _target_frame(source: Any) -> Any:
+    """Return a table, rows, or a dict of weights as a frame; anything else unchanged."""
+    if isinstance(source, Iterator):
+        source = list(source)
+    if isinstance(source, pd.Series):
+        source = source.to_dict()
+    if not isinstance(source, Mapping):
+        return frame_of_rows(source, (GROUP, WEIGHT)) if are_rows(source) else frame_of(source)
+    if {*source} >= {GROUP, WEIGHT} and not any(map(pd.api.types.is_scalar, source.values())):
+        return pd.DataFrame(source)  # a dict of columns
+    if source and all(isinstance(weights, Mapping) for weights in source.values()):
+        rows = [(qid, group, w) for qid, of in source.items() for group, w in of.items()]
+        columns = map(column_of, zip(*rows, strict=True)) if rows else ([], [], [])
+        return pd.DataFrame(dict(zip((QID, GROUP, WEIGHT), columns, strict=True)))
+    return pd.DataFrame({GROUP: column_of(source), WEIGHT: column_of(source.values())})
 
 
 def _shares_of_levels(
