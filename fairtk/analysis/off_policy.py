@@ -24,6 +24,7 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
+    UndefinedWarning,
 )
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
@@ -45,6 +46,7 @@ from fairtk.frames.columns import as_numbers
 from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.labeled_run import UNREAD_PROMPT
 from fairtk.wording import format_list, such
 
 DRAWN = 64
@@ -441,6 +443,14 @@ def off_policy_utility(
     per_query = _per_query(table, candidates, labels, exponents, measure.worst)
     means = _means(per_query, exponents, least_effective)
     _warn(per_query, least_effective)
+    unread = int(sum(np.isnan(estimate[0]).all() for estimate in table.values()))
+    if unread:
+        warnings.warn(
+            f"{WHERE}: EU is undefined (NaN) for {unread} of {len(labels.qids)} queries: "
+            f"{UNREAD_PROMPT}. Means exclude these queries",
+            UndefinedWarning,
+            stacklevel=2,
+        )
     return OffPolicyUtility(per_query, means, estimator, least_effective)
 
 

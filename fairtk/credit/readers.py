@@ -462,11 +462,13 @@ def _per_ranking(
 
 
 def _spread(query: IntArray, value: FloatArray, n: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the variance and the mean within each query, and whether it has two values."""
+    """Return variance and mean within each query, and whether it has two values."""
     count = np.bincount(query, minlength=n)
     center = np.bincount(query, weights=value, minlength=n) / np.maximum(count, 1)
     square = np.bincount(query, weights=(value - center[query]) ** 2, minlength=n)
-    return square / np.maximum(count - 1, 1), center, count > 1
+    undefined = np.isnan(center)  # a prompt was cut
+    center, square = np.where(undefined, 0.0, center), np.where(undefined, 0.0, square)
+    return square / np.maximum(count - 1, 1), center, (count > 1) & ~undefined
 
 
 def _share(

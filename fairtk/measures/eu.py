@@ -30,7 +30,7 @@ from fairtk.frames import (
 from fairtk.frames.answers import check_lists, flattened, has_lists, hashable
 from fairtk.frames.columns import PROMPT_ID
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.labeled_run import UNREAD_PROMPT, LabeledRun, has_unread_prompt
 from fairtk.measures.params import ObjectParam, Param
 from fairtk.measures.scores import Scores
 from fairtk.plugins.registry import parse_call
@@ -133,10 +133,12 @@ class ExpectedUtility(FairMeasure):
     def score_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each ranking, sorted by query and sample.
 
-        The utility of a ranking with several answers is their mean.
+        The utility of a ranking with several answers is their mean. It is NaN for all rankings of a
+        query if the server has cut a prompt of it, whose answers say nothing about the documents.
         """
         scored = self.scored(judged)
-        return scored.query, scored.value
+        unread = judged.derived(has_unread_prompt)
+        return scored.query, np.where(unread[scored.query], np.nan, scored.value)
 
     def scored(self, judged: LabeledRun) -> ScoredAnswers:
         """Return the utility of each ranking, and how much it varies over its answers."""
@@ -166,7 +168,11 @@ class ExpectedUtility(FairMeasure):
         count = np.bincount(query, minlength=n_queries)
         result = np.where(count > 0, average(query, value, n_queries), self.worst)
         absent = np.isnan(result) & (count == 0)
-        return Scores.of(result, [("no answer, without a worst value (no upper_bound)", absent)])
+        reasons = [
+            (UNREAD_PROMPT, judged.derived(has_unread_prompt)),
+            ("no answer, without a worst value (no upper_bound)", absent),
+        ]
+        return Scores.of(result, reasons)
 
 
 def _scored(judged: LabeledRun, measure: ExpectedUtility) -> ScoredAnswers:

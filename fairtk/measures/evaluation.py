@@ -25,7 +25,6 @@ from fairtk.frames import (
     ObjectArray,
     Run,
 )
-from fairtk.frames.answers import PROMPT_CUT, STATUSES
 from fairtk.frames.ids import coded_again
 from fairtk.measures.base import FairMeasure, check_kind, named_failures, where_of
 from fairtk.measures.foreign import (
@@ -35,7 +34,7 @@ from fairtk.measures.foreign import (
     split_by_provider,
     values_of_others,
 )
-from fairtk.measures.labeled_run import LabeledRun, answer_statuses
+from fairtk.measures.labeled_run import UNREAD_PROMPT, LabeledRun, has_unread_prompt
 from fairtk.measures.scores import Scores
 from fairtk.wording import format_list
 
@@ -91,16 +90,11 @@ def evaluate(measures: Iterable[Any], judged: LabeledRun) -> dict[Any, Scores]:
     return {measure: scores[measure] for measure in listed}
 
 
-UNREAD_PROMPT = "the server has read less than half of a prompt"
-
-
 def _without_cut_prompts(measure: Any, scores: Scores, judged: LabeledRun) -> Scores:
     """Return scores with NaN for queries with a cut prompt, if they read answers or credit."""
-    query, status = judged.derived(answer_statuses)
-    is_cut = status == STATUSES.index(PROMPT_CUT)
-    if not is_cut.any() or {QANSWER, CREDIT}.isdisjoint(run_columns([measure])):
+    mask = judged.derived(has_unread_prompt)
+    if not mask.any() or {QANSWER, CREDIT}.isdisjoint(run_columns([measure])):
         return scores
-    mask = np.bincount(query[is_cut], minlength=len(judged.qids)) > 0
     reasons = [(UNREAD_PROMPT, mask), *scores.undefined.items()]
     return Scores.of(scores.values, reasons, scores.counts)
 

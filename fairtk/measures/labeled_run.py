@@ -23,7 +23,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
-from fairtk.frames.answers import statuses_of
+from fairtk.frames.answers import PROMPT_CUT, STATUSES, statuses_of
 from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
 from fairtk.frames.derived import Deriving
 from fairtk.frames.ids import decode_ids
@@ -292,3 +292,13 @@ def answer_statuses(judged: LabeledRun) -> tuple[IntArray, IntArray]:
     """
     query, status = statuses_of(judged.run)
     return judged.query_of_run[query], status
+
+
+UNREAD_PROMPT = "the server has read less than half of a prompt"
+
+
+def has_unread_prompt(judged: LabeledRun) -> BoolArray:
+    """Return whether the server has cut a prompt of each query; shape (n_queries,)."""
+    query, status = judged.derived(answer_statuses)
+    is_cut = status == STATUSES.index(PROMPT_CUT)
+    return np.bincount(query[is_cut], minlength=len(judged.qids)) > 0
