@@ -225,7 +225,7 @@ def doctor(
         attribute = given_groups.attributes.get(name, given_groups.crossed)
         results += findings.targets(attribute, fitted, documents, cutoff)
     effects = empty
-    if set(ranking[QID]) & set(labels[QID]):
+    if (checked_labels.qids.find(ranked.qids) >= 0).any():
         texts = measure_list(measures, may_be_empty=True)
         texts = texts or _measures(cutoff, list(targets))
         parsed = {
@@ -238,7 +238,7 @@ def doctor(
         "queries": len(ranked.qids),
         "rankings": ranked.n_rankings,
         "rows": len(ranking),
-        "labeled": int(labels[QID].nunique()),
+        "labeled": len(checked_labels.qids),
         "labels": len(labels),
     }
     return Diagnosis(results, effects, counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -396,7 +396,7 @@ def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
         yield Finding("note", "labels", "qrels", text, remedy, negative)
 
 
-def _respelled(ran: Iterable[str], labeled: Iterable[str], common: Iterable[str]) -> str:
+def _respelled(ran: Collection[str], labeled: Collection[str], common: Collection[str]) -> str:
     """Return the change of spelling that matches two lists of ids in words, or ``""``.
 
     Args:
@@ -404,6 +404,8 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str], common: Iterable[str]
         labeled: the ids that only the labels have.
         common: the ids of both.
     """
+    if not len(ran) or not len(labeled):
+        return ""
     first, second, both = ([("", name) for name in names] for names in (ran, labeled, common))
     return spelling_text(*respelled(first, second, both, both))
 
