@@ -108,7 +108,12 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
         spec("contains", "fairtk.utilities:Contains", "gold answer as words in the answer"),
         spec("f1", "fairtk.utilities:TokenF1", "token F1 as in SQuAD"),
         *(
-            spec(f"rouge_score_{v}", f"fairtk.utilities:{v}", f"rouge_score's {v}", extra="rouge")
+            spec(
+                f"rouge_score_{v}",
+                f"fairtk.utilities:rouge_score_{v}",
+                f"rouge_score's {v}",
+                extra="rouge",
+            )
             for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
         ),
     ]

@@ -178,7 +178,7 @@ def awrf_parts(
     """
     groups, ranked, n_bands = measure.groups, judged.run, len(ends) + 1
     row, row_query = ranked.ranking, judged.ranking_query
-    if measure["amortize"]:
+    if measure.is_amortized:
         row, row_query = ranked.query, judged.query_of_run
     weight = exposure_of_rows(measure, judged)
     seen = np.flatnonzero(weight)

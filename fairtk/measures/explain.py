@@ -501,4 +501,5 @@ def _require_sum(measure: Any) -> None:
 
 def _depth(measure: Any, judged: LabeledRun) -> int:
     deepest = int(judged.run.position.max(initial=0)) + 1
-    return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
+    cutoff = measure.params.get("cutoff")
+    return deepest if cutoff is None else min(deepest, cutoff)

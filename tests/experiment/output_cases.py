@@ -385,6 +385,7 @@ CASES = {
     "fairtk.AE_D": measured("AE_D", credit),
     "fairtk.AE_R": measured("AE_R@5", credit),
     "fairtk.AE_L": measured("AE_L@5", credit),
+    "fairtk.CreditAWRF": measured("CreditAWRF", credit),
     "fairtk.CreditGap": measured("CreditGap@5", credit),
     "fairtk.CitationPrecision": measured("CitationPrecision", credit),
     "fairtk.CitationRecall": measured("CitationRecall", credit),
