@@ -90,9 +90,9 @@ def fairtk_browsing_models() -> Iterable[type]:
 @hookimpl
 def fairtk_divergences() -> Iterable[type]:
     """Return the built-in divergences."""
-    from fairtk.groups import distances
+    from fairtk.groups import divergences
 
-    return _classes(distances, distances.Divergence)
+    return _classes(divergences, divergences.Divergence)
 
 
 @hookimpl

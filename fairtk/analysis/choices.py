@@ -31,7 +31,7 @@ from fairtk.experiment.inputs import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.frames.accepted import FileOrFrame, frame_of
-from fairtk.groups.distances import RELEVANCE, UNIFORM
+from fairtk.groups.levels import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit

@@ -29,7 +29,8 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import UNKNOWN
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import PARAMETERS

@@ -38,7 +38,7 @@ from fairtk.experiment.values import (
 )
 from fairtk.frames import QID, Run
 from fairtk.frames.accepted import FileOrFrame, frame_of
-from fairtk.groups.distances import RELEVANCE
+from fairtk.groups.levels import RELEVANCE
 from fairtk.io.runs import Order, as_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts

@@ -54,15 +54,9 @@ from fairtk.groups.cells import (
     remarks_on_labels,
     rows_of_cells,
 )
-from fairtk.groups.distances import (
-    UNKNOWN,
-    Distributions,
-    LevelSpace,
-    SparseRows,
-    attention_matrix,
-    expand_runs,
-    group_exposure,
-)
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.levels import UNKNOWN, LevelSpace
+from fairtk.groups.rows import Distributions, SparseRows, expand_runs
 from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table

@@ -17,12 +17,9 @@ from fairtk.errors import ParameterError
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.groups.distances import (
-    document_attention,
-    group_exposure,
-    jensen_shannon_bounds,
-    js_divergence,
-)
+from fairtk.groups.bounds import jensen_shannon_bounds
+from fairtk.groups.divergences import js_divergence
+from fairtk.groups.exposure import document_attention, group_exposure
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param

@@ -37,7 +37,7 @@ from fairtk import (
 from fairtk.credit import Citations, Subsets
 from fairtk.credit.readers import FittedBrowsing
 from fairtk.datasets.provider import FairDataset
-from fairtk.groups.distances import SparseRows
+from fairtk.groups.rows import SparseRows
 from fairtk.llm import (
     Chat,
     CTranslate2Seq2Seq,

@@ -60,6 +60,7 @@ def command(
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
       fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis.explanation import explain
     from fairtk.experiment.inputs import (
         GivenGroups,
         complete_measure,
@@ -68,7 +69,6 @@ def command(
     )
     from fairtk.io.runs import as_run
     from fairtk.measures.ee import EE_L
-    from fairtk.measures.explain import explain
 
     measure, *more = measures
     if more:

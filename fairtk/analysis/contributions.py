@@ -22,12 +22,9 @@ from fairtk.errors import ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.groups import Groups, Target
-from fairtk.groups.distances import (
-    SparseRows,
-    attention_matrix,
-    group_exposure,
-    log_base,
-)
+from fairtk.groups.divergences import log_base
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
 from fairtk.measures.expected_exposure import ExpectedExposure
