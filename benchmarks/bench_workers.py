@@ -22,7 +22,6 @@ from fairtk import BM25Scorer, Candidates, FairSampler, FlanT5, demo
 SETTINGS = {
     "one worker of one thread": {"executor": "processes", "workers": 1, "threads": 1},
     "two workers of one thread": {"executor": "processes", "workers": 2, "threads": 1},
-    "two Dask workers of one thread": {"executor": "dask", "workers": 2, "threads": 1},
     "serial, two threads": {"executor": "serial", "threads": 2},
 }
 

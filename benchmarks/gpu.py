@@ -1,4 +1,4 @@
-"""Models on a GPU: prompts per second of `t5`, `ct2`, `causal` and `vllm`, and dtypes.
+"""Models on a GPU: prompts per second of `t5`, `ct2` and `causal`, and dtypes.
 
     python benchmarks/gpu.py [--seq2seq google/flan-t5-base] [--causal Qwen/Qwen2.5-0.5B-Instruct]
 
@@ -6,8 +6,8 @@ The prompts are those of utility labels: each query of the packaged collection w
 and with each of its candidates. Each model runs in a separate process; timing starts
 after loading and a few prompts. Answers and labels are compared with those of the
 first line of its kind, float32 by transformers. Without --seq2seq the packaged T5 is used; without
---causal a random model of the shape of SmolLM-135M, whose labels mean nothing. `vllm` needs the
-plugin fairtk-vllm with its engine; a model that cannot run has a line that says why.
+--causal a random model of the shape of SmolLM-135M, whose labels mean nothing. A model that
+cannot run has a line that says why.
 
 Without a GPU the script stops with a message. `--device cpu` tests the script only.
 """
@@ -30,10 +30,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 MODELS = {
     "seq2seq": ("t5-float32", "t5-bfloat16", "t5-float16", "ct2-float32"),
-    "causal": (
-        *("causal-float32", "causal-bfloat16", "causal-float16"),
-        *("vllm-float32", "vllm-bfloat16", "vllm-float16"),
-    ),
+    "causal": ("causal-float32", "causal-bfloat16", "causal-float16"),
 }
 """Of each kind of model, the one that others are compared with first."""
 
@@ -85,8 +82,7 @@ def answers(kind: str, model: str, on: str, texts: list[str]) -> dict[str, Any]:
     from fairtk.llm.models import ANSWERS
 
     spec, settings = parse_model(f"{kind}:{model}", ANSWERS, "model")
-    where = {} if spec.name == "vllm" else {"device": on}
-    model = build_model(spec, {**settings, **where, "max_new_tokens": NEW_TOKENS})
+    model = build_model(spec, {**settings, "device": on, "max_new_tokens": NEW_TOKENS})
     model.complete(questions(texts[:WARM_UP]))
     started = time.perf_counter()
     texts_answered = [outcome.text for outcome in model.complete(questions(texts))]

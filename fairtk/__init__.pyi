@@ -21,6 +21,7 @@ from . import utilities as utilities
 from .analysis import off_policy_utility as off_policy_utility
 from .analysis.alpha_sweep import frontier as frontier
 from .analysis.choices import sensitivity as sensitivity
+from .analysis.explanation import explain as explain
 from .analysis.sample_size import precision as precision
 from .datasets import join_answers as join_answers
 from .experiment import Experiment as Experiment
@@ -49,7 +50,6 @@ from .measures import GroupEE_R as GroupEE_R
 from .measures import drop_undefined as drop_undefined
 from .measures import nDCG_AWRF as nDCG_AWRF
 from .measures import nDCG_TREC as nDCG_TREC
-from .measures.explain import explain as explain
 from .plugins import cite as cite
 from .plugins import hookimpl as hookimpl
 from .plugins import register_groups as register_groups

@@ -90,9 +90,9 @@ def fairtk_browsing_models() -> Iterable[type]:
 @hookimpl
 def fairtk_divergences() -> Iterable[type]:
     """Return the built-in divergences."""
-    from fairtk.groups import distances
+    from fairtk.groups import divergences
 
-    return _classes(distances, distances.Divergence)
+    return _classes(divergences, divergences.Divergence)
 
 
 @hookimpl
@@ -108,7 +108,12 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
         spec("contains", "fairtk.utilities:Contains", "gold answer as words in the answer"),
         spec("f1", "fairtk.utilities:TokenF1", "token F1 as in SQuAD"),
         *(
-            spec(f"rouge_score_{v}", f"fairtk.utilities:{v}", f"rouge_score's {v}", extra="rouge")
+            spec(
+                f"rouge_score_{v}",
+                f"fairtk.utilities:rouge_score_{v}",
+                f"rouge_score's {v}",
+                extra="rouge",
+            )
             for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
         ),
     ]

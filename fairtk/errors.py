@@ -126,7 +126,7 @@ class MissingPluginError(InputError):
     """A plugin is not installed.
 
     Args:
-        what: the object that it defines, e.g. ``"the generator 'vllm'"``.
+        what: the object that it defines, e.g. ``"the command 'rag'"``.
         distribution: the distribution of a plugin of the project.
         owner: the plugin or module, if it is not of the project.
         remedy: what to do, if it is not of the project.

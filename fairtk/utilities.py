@@ -371,13 +371,13 @@ class _UnicodeTokenizer:
         return split_words(text.translate(_SEPARATORS))
 
 
-rouge1 = partial(RougeScore, "rouge1")
+rouge_score_rouge1 = partial(RougeScore, "rouge1")
 """Single words."""
-rouge2 = partial(RougeScore, "rouge2")
+rouge_score_rouge2 = partial(RougeScore, "rouge2")
 """Pairs of words."""
-rougeL = partial(RougeScore, "rougeL")
+rouge_score_rougeL = partial(RougeScore, "rougeL")
 """The longest common subsequence of the whole texts."""
-rougeLsum = partial(RougeScore, "rougeLsum")
+rouge_score_rougeLsum = partial(RougeScore, "rougeLsum")
 """A union of common subsequences; each line is a sentence."""
 
 

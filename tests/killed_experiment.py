@@ -11,6 +11,9 @@ from fairtk import EE_D, FairSampler, Generator, QueryRefiner
 from fairtk.llm import OpenAICompatible
 
 folder, url, executor = sys.argv[1:4]
+settings = {"executor": executor, "workers": None if executor == "serial" else 2}
+if executor.startswith("tcp:"):
+    settings = {"executor": "dask", "scheduler": executor}
 topics, qrels = world(n_queries=10)
 llm = OpenAICompatible("toy", url, concurrency=3, timeout=900)
 sampler = FairSampler(n_samples=3, cutoff=2, seed=1, target_disparity=0.1)  # out of reach
@@ -27,10 +30,9 @@ results = fairtk.Experiment(
     qrels,
     [EE_D @ 2, "E(nDCG@2)"],
     save_dir=folder,
-    executor=executor,
+    **settings,
     threads=1,
     batch_size=2,
-    workers=None if executor == "serial" else 2,
 )
 results.save(f"{folder}/results")
 remarks = pd.DataFrame(map(asdict, results.remarks))

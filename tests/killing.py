@@ -113,7 +113,7 @@ def tables(folder):
 
 
 def kill(process):
-    """Kill a process; its scheduler and workers end with it."""
+    """Kill a process; its workers end with it."""
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -129,8 +129,6 @@ def of(kind, executor, often=False):
 
 def check_killed_and_resumed(tmp_path, kind, answer, executor, kills):
     """Hold a run that is killed so often, and resumed, to make the same tables."""
-    if executor == "dask":
-        pytest.importorskip("distributed")
     rng = random.Random(f"{kind.__name__} {executor}")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     with serving(partial(answered, answer)) as server:

@@ -181,8 +181,6 @@ SWAPPED = {
     "frames": (ROWS, LABELS),
     "a frame and a dict": (QRELS, LABELS),
     "a dict and a frame": (ROWS, RUN),
-    "dicts": (RUN, QRELS),
-    "named runs": (RUN, {"bm25": QRELS}),
     "ir_measures' iterables": (
         [*as_iterables(ir_measures.ScoredDoc, RUN)],
         [*as_iterables(ir_measures.Qrel, QRELS)],
@@ -212,13 +210,6 @@ def test_swapped_files_are_named(suffix, tmp_path):
         fairtk.evaluate(qrels, [qrels], MEASURES)
     findings = fairtk.doctor(run=qrels, qrels=run).findings
     assert sum("qrels come first" in finding.text for finding in findings) == 2
-
-
-def test_other_dicts_are_taken_as_given():
-    whole = {"q1": {"a": 2, "c": 1}, "q2": {"b": 2, "a": 1}}
-    fractions = {"q1": {"a": 0.5}, "q2": {"a": 1.0}}
-    fairtk.evaluate(QRELS, whole, "EE_D@2")
-    fairtk.evaluate(fractions, RUN, "EE_D@2")
 
 
 # qrels before runs, one word for targets, results that show themselves

@@ -314,7 +314,7 @@ EXEMPT = re.compile(
     r"|fairtk\.batch\.Batches\.read |fairtk\.datasets\.trec_fair\.work_needed |.*_sections? .*"
     r"|fairtk\.report\.page_text |fairtk_papers\.|.*draw_trade_off "
     r"|fairtk\.llm\.Ledger\.(recorded|failures) "
-    r"|fairtk\.Groups\.(from_docs|read) (levels|unknown_values)|.* answers"
+    r"|fairtk\.Groups\.read (levels|unknown_values)|.* answers"
     r"|fairtk\.exposure\.draw_rankings "
     r"|fairtk\.(off_policy_utility alphas|frames\.Qrels\.without_labels qids|cli\.main args)"
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from chat_server import serving, wait_until
+from dask_cluster import settings_of
 from killing import (
     CONCURRENCY,
     answered,
@@ -26,7 +27,7 @@ from ledger_files import change
 
 
 def experiment(folder, url, executor):
-    """Return the program and arguments of an experiment."""
+    """Return the program and arguments of an experiment; an address is an executor of Dask."""
     return Path(__file__).with_name("killed_experiment.py").read_text(), folder, url, executor
 
 
@@ -44,7 +45,9 @@ def answer(prompt):
     ],
 )
 def test_killed_and_resumed_it_makes_the_same_tables(tmp_path, kind, executor, kills):
-    check_killed_and_resumed(tmp_path, kind, answer, executor, kills)
+    with settings_of(executor, tmp_path) as settings:
+        address = settings.get("scheduler", executor)
+        check_killed_and_resumed(tmp_path, kind, answer, address, kills)
 
 
 @pytest.mark.nightly
@@ -53,15 +56,12 @@ def test_two_at_once_send_each_prompt_once(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("executor", ["processes", "dask"])
-def test_a_lost_worker_costs_the_calls_it_was_making(tmp_path, executor):
-    if executor == "dask":
-        pytest.importorskip("distributed")
+def test_a_lost_worker_costs_the_calls_it_was_making(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     owners, query = [], "SELECT name FROM claims JOIN owners USING (owner)"
     with serving(partial(answered, answer)) as server:
         assert start(experiment(whole, server.url, "serial"), "whole").wait() == 0
-        process = start(experiment(killed, server.url, executor), "killed")
+        process = start(experiment(killed, server.url, "processes"), "killed")
         wait_until(lambda: owners.extend(rows(killed, query)) or owners)
         worker = int(owners[0][0].split()[1])  # "process 1 on elsewhere"
         assert worker != process.pid

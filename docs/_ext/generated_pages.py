@@ -127,7 +127,6 @@ DOCUMENTED_PACKAGES = {
     "fairtk_classic": "The plugin of classic group-fairness measures.",
     "fairtk_baselines": "The plugin of FA*IR, DetConstSort, DELTR, DLF, MMR and vector search.",
     "fairtk_papers": "The plugin of the two papers' studies: Towards Fair RAG, FAIR-QR.",
-    "fairtk_vllm": "The plugin of models by vLLM.",
 }
 """The packages with a page in the API reference; those of plugins if they are installed."""
 

@@ -31,7 +31,7 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.accepted import FileOrFrame, refuse_swapped_dicts
+from fairtk.frames.accepted import FileOrFrame
 from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
 from fairtk.measures import format_measure
@@ -448,7 +448,6 @@ def frontier(
     checks.integer("seed", seed, "frontier", least=0)
     checks.cutoff(cutoff, "frontier")
     files, data = run_names(runs)
-    refuse_swapped_dicts(qrels, runs, "frontier")
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
     given_groups.labels = file_labels = prepare_labels(qrels, gold, parsed)

@@ -30,8 +30,8 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import FileOrFrame, frame_of, refuse_swapped_dicts
-from fairtk.groups.distances import RELEVANCE, UNIFORM
+from fairtk.frames.accepted import FileOrFrame, frame_of
+from fairtk.groups.levels import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
@@ -456,7 +456,6 @@ def sensitivity(
         raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
-    refuse_swapped_dicts(qrels, runs, "sensitivity")
     answers = frame_of(answers)
     answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
     if answers and len(answers) != len(data):

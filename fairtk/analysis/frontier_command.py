@@ -11,7 +11,6 @@ from fairtk.cli.options import page_option, plot_option, printing_options
 from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
-from fairtk.plugins.streams import to_stderr
 from fairtk.wording import format_list
 
 
@@ -60,9 +59,8 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.alpha_sweep import frontier
 
-    with to_stderr():
-        by_alpha = _answers(answers, runs)
-        curves = frontier(runs=runs, answers=by_alpha, levels=levels or None, **options)
+    by_alpha = _answers(answers, runs)
+    curves = frontier(runs=runs, answers=by_alpha, levels=levels or None, **options)
     show(wrapped_below(str(curves)), curves.curve, form, output)
     if plot is not None:
         curves.plot(Path(plot))

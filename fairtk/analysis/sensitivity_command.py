@@ -10,7 +10,6 @@ import click
 from fairtk.cli.options import page_option, plot_option, printing_options
 from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
-from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
@@ -41,8 +40,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.choices import sensitivity
 
-    with to_stderr():
-        outcome = sensitivity(**options)
+    outcome = sensitivity(**options)
     show(wrapped_below(str(outcome)), outcome.table, form, output)
     if plot is not None:
         outcome.plot(Path(plot))

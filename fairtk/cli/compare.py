@@ -11,7 +11,6 @@ from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
 from fairtk.cli.output import command_line, echo, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
-from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
@@ -94,11 +93,10 @@ def command(
         if options["answers"]:
             raise InputError("`baseline` must be one of the runs with `answers`")
         runs = (baseline, *runs)
-    with to_stderr():
-        comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
-        frame = comparison.table
-        if difference is not None:
-            frame = comparison.queries_needed(difference, power=power)
+    comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
+    frame = comparison.table
+    if difference is not None:
+        frame = comparison.queries_needed(difference, power=power)
     if page is not None:
         test = {name: comparison.settings[name] for name in ("test", "correction")}
         comparison.report(page, baseline=comparison.baseline, command=command_line(), **test)

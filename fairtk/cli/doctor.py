@@ -12,7 +12,6 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import echo, show
 from fairtk.cli.signature import in_options, signature_command
 from fairtk.errors import DataWarning, InputError
-from fairtk.plugins.streams import to_stderr
 
 _WIDTH = 98
 
@@ -46,8 +45,7 @@ def command(qrels: str, run: str, form: str, output: str | None, **options: Any)
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.doctor import doctor
 
-    with to_stderr():
-        diagnosis = doctor(qrels, run, **options)
+    diagnosis = doctor(qrels, run, **options)
     if form == "json":
         echo(diagnosis.to_json(), output)
     else:

@@ -9,7 +9,6 @@ import click
 from fairtk.cli.options import FILE, page_option, printing_options
 from fairtk.cli.output import command_line, show
 from fairtk.cli.signature import signature_command
-from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
@@ -81,11 +80,10 @@ def command(
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
-    with to_stderr():
-        # a page shows the rankings, which nothing else here needs
-        results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
-        if page is None:
-            emit(results.remarks)
+    # a page shows the rankings, which nothing else here needs
+    results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
+    if page is None:
+        emit(results.remarks)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"

@@ -12,7 +12,6 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
-from fairtk.plugins.streams import to_stderr
 from fairtk.wording import install_hint
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
@@ -102,8 +101,7 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
     from fairtk.plugins import registry
 
     if name in registry.utilities:
-        with to_stderr():
-            utility = registry.utilities.load(name)
+        utility = registry.utilities.load(name)
         return f"{name}{_signature(utility)}: string utility", _description(utility), {}, []
     if name in registry.browsing_models:
         model = registry.browsing_models.get(name)

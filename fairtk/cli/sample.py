@@ -9,7 +9,6 @@ import click
 from fairtk.cli.options import FILE, FILE_OR_NAME
 from fairtk.cli.output import STDOUT, echo_file
 from fairtk.cli.signature import signature_command
-from fairtk.plugins.streams import to_stderr
 
 _SCORES = "scores"
 
@@ -58,12 +57,11 @@ def command(
     from fairtk.io import read_run, write_run
     from fairtk.transformers import FairSampler
 
-    with to_stderr():
-        labels: Any = relevance
-        if relevance not in (None, _SCORES):
-            labels = prepare_labels(relevance, None, []).frame
-        sampler = FairSampler(relevance=labels, **options)
-        drawn = sampler(read_run(run, order=order))
+    labels: Any = relevance
+    if relevance not in (None, _SCORES):
+        labels = prepare_labels(relevance, None, []).frame
+    sampler = FairSampler(relevance=labels, **options)
+    drawn = sampler(read_run(run, order=order))
     echo_file(lambda path: write_run(drawn, path), output)
     if output != STDOUT:
         queries = drawn["qid"].nunique()

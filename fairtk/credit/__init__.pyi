@@ -8,6 +8,7 @@ from .measures import AE_L as AE_L
 from .measures import AE_R as AE_R
 from .measures import CitationPrecision as CitationPrecision
 from .measures import CitationRecall as CitationRecall
+from .measures import CreditAWRF as CreditAWRF
 from .measures import CreditGap as CreditGap
 from .readers import FittedBrowsing as FittedBrowsing
 from .readers import OrderAudit as OrderAudit

@@ -25,7 +25,7 @@ from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
 from fairtk.frames.accepted import frame_of
 from fairtk.groups import Groups
-from fairtk.groups.distances import attention_matrix
+from fairtk.groups.exposure import attention_matrix
 from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.measures import EE_R, LabeledRun

@@ -8,7 +8,6 @@ from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.display.tables import interval_text, number_text
-from fairtk.plugins.streams import to_stderr
 
 _MOST_ROWS = 20
 
@@ -38,8 +37,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     """  # noqa: D301 - click reads the backslash
     from fairtk.credit import providers
 
-    with to_stderr():
-        result = providers(**options)
+    result = providers(**options)
     if plot:
         result.plot(plot)
     of = result.settings["of"]

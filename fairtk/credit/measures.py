@@ -1,4 +1,4 @@
-"""Measures of credit: AE_D, AE_R and AE_L (EE of expected credit), CreditGap, and citations."""
+"""Measures of credit: AE_D, AE_R and AE_L, CreditAWRF, CreditGap, and citations."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import UNKNOWN
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
+from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import PARAMETERS
 from fairtk.measures.expected_exposure import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
@@ -92,7 +94,6 @@ class AttributedExposure(FairMeasure):
         "negative": NEGATIVE,
     }
     PART: ClassVar[str]  # the field of ExposureValues
-    expected_credit = staticmethod(expected_credit)  # AWRF(of="credit") gets its shares from AE_D
 
     def check_params(self) -> None:
         """Raise an error if the parameters contradict each other."""
@@ -279,6 +280,51 @@ AE_D, AE_R, AE_L = (
     AttributedExposureRelevance(),
     AttributedExposureLoss(),
 )
+
+
+class CreditRankFairness(AttentionWeightedRankFairness):
+    """How close the groups' shares of credit are to a target distribution.
+
+    CreditAWRF is `fairtk.AWRF` with the expected credit of documents (see `AE_D`) instead of their
+    exposure: 1 - JSD(credit of the groups, target). Values are in [1 - ln 2, 1] = [0.307, 1], or in
+    [0, 1] with ``base=2``; higher is closer to the target. All credit counts, at any rank, so it
+    has no cutoff.
+
+    A ranking whose credit is NaN, or sums to 0, is left out. A query without other rankings,
+    without a target, or without a labeled document is undefined (NaN). A query missing from the
+    frame gets 0.
+    """
+
+    identity_name = "fairtk.CreditAWRF"
+    output_version = 1
+    NAME = "CreditAWRF"
+    PRETTY_NAME = "Rank fairness of credit"
+    ABOUT = "how close the credit of each group of documents is to its target"
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    UNDEFINED = NO_CREDIT
+    depends_on_length = False
+    is_amortized = True
+    supports_exact_exposure = False
+    reason_for_labels = ""
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        name: AttentionWeightedRankFairness.SUPPORTED_PARAMS[name]
+        for name in ("groups", "target", "base", "unlabeled")
+    }
+
+    def run_for_shares(
+        self, judged: LabeledRun
+    ) -> tuple[LabeledRun, BoolArray, dict[str, IntArray]]:
+        """Return the run with the expected credit of documents as scores; see `AWRF`."""
+        run, shares = expected_credit(judged)
+        return run, shares.undefined, shares.counts
+
+    def attention(self, judged: LabeledRun) -> FloatArray:
+        """Return the expected credit of each sorted row of the run; shape (n_rows,)."""
+        credit: FloatArray = judged.run.scores[judged.run.order]
+        return credit
+
+
+CreditAWRF = CreditRankFairness()
 
 
 class CreditExposureGap(FairMeasure):

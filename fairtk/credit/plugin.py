@@ -11,9 +11,17 @@ from fairtk.plugins import TransformerSpec, hookimpl
 @hookimpl
 def fairtk_measures() -> Iterable[Any]:
     """Return the measures of credit and citations."""
-    from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap
+    from fairtk.credit import (
+        AE_D,
+        AE_L,
+        AE_R,
+        CitationPrecision,
+        CitationRecall,
+        CreditAWRF,
+        CreditGap,
+    )
 
-    return [AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap]
+    return [AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditAWRF, CreditGap]
 
 
 @hookimpl

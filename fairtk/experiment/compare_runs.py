@@ -37,8 +37,8 @@ from fairtk.experiment.values import (
     values_of_systems,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import FileOrFrame, frame_of, refuse_swapped_dicts
-from fairtk.groups.distances import RELEVANCE
+from fairtk.frames.accepted import FileOrFrame, frame_of
+from fairtk.groups.levels import RELEVANCE
 from fairtk.io.runs import Order, as_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
@@ -96,7 +96,6 @@ def evaluate(
         InputError: a file, frame or measure is invalid.
     """
     files, data = run_names(runs)
-    refuse_swapped_dicts(qrels, runs, "evaluate")
     results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         target=target, parent=parent, ignore_identical_ids=ignore_identical_ids,
@@ -335,7 +334,6 @@ def compare(
     checks.boolean("levels", levels, "compare")
     checks.integer("seed", seed, "compare", least=0)
     files, data = run_names(runs)
-    refuse_swapped_dicts(qrels, runs, "compare")
     system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
     evaluation = _evaluate_all(qrels, files, data, measures, checked, **options)

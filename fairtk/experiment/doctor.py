@@ -29,8 +29,8 @@ from fairtk.frames import LABEL, QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
 from fairtk.frames.columns import PARENT, from_ir_measures
 from fairtk.groups import Groups, Target
-from fairtk.groups.distances import UNKNOWN
 from fairtk.groups.groups import groups_of_rows
+from fairtk.groups.levels import UNKNOWN
 from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.qrels import labels_in, qrels_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import logging
 import math
 import os
 import pickle
@@ -31,7 +30,6 @@ from fairtk.errors import (
     StageError,
     WorkerError,
 )
-from fairtk.experiment import orphan_guard
 from fairtk.experiment.work import (
     VARIABLES,
     allowed_threads,
@@ -364,16 +362,10 @@ class _Pool:
         return process
 
 
-ORPHAN_GUARD = str(Path(orphan_guard.__file__))
-LOGGING = "DASK_LOGGING__DISTRIBUTED"
-CONNECTING = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
-
-
 class DaskExecutor:
     """Runs tasks on a Dask cluster; each worker process loads a model once and uses one thread.
 
-    Without a scheduler, a local cluster starts on 127.0.0.1 and ends with the experiment. Remote
-    workers need this version of fairtk, the packages of the pipelines, and the models and indexes
+    Workers need this version of fairtk, the packages of the pipelines, and the models and indexes
     at the same paths; only the calling process uses the store. Workers may join and leave: tasks of
     dead workers are run again, and the experiment waits while there is no worker. The calling
     process calls paid models, and runs the stages that use them. A worker runs one task at a time,
@@ -381,35 +373,28 @@ class DaskExecutor:
     one machine, use ``"processes"``. The extra ``dask`` is required.
 
     Args:
-        workers: the number of processes of a local cluster; `None` for one per core.
         scheduler: a running cluster, e.g. on SLURM or Kubernetes: its address, e.g.
             ``"tcp://10.0.0.1:8786"``; the path of its scheduler file, ``"….json"``; a
             ``distributed.Client``, which stays open; or a cluster object.
 
     Raises:
-        ParameterError: `workers` is not an integer of at least 1, or is given with a scheduler; or
-            the scheduler is invalid.
+        ParameterError: the scheduler is missing or invalid.
         MissingExtraError: distributed is not installed.
     """
 
     default_threads = 1
 
-    def __init__(self, workers: int | None = None, scheduler: Any = None) -> None:
-        self.workers = checked_workers(workers)
+    def __init__(self, scheduler: Any = None) -> None:
         try:
             import distributed  # noqa: F401
         except ImportError:
             raise MissingExtraError("distributed", "dask", "executor='dask'") from None
-        if scheduler is not None and workers is not None:
-            raise ParameterError(
-                f"workers={workers!r} is not valid with a running cluster ({scheduler}); remove "
-                "it, and start more `dask worker` processes instead"
-            )
         is_valid = isinstance(scheduler, str | os.PathLike) or hasattr(scheduler, "scheduler_info")
-        if scheduler is not None and (not is_valid or getattr(scheduler, "asynchronous", False)):
+        if not is_valid or getattr(scheduler, "asynchronous", False):
             raise ParameterError(
                 "scheduler must be the address of a Dask scheduler, the path of a scheduler file, "
-                f"or a client or cluster that is not asynchronous, got {scheduler!r}"
+                f"or a client or cluster that is not asynchronous, got {scheduler!r}; on one "
+                "machine, use executor='processes'"
             )
         self.scheduler = scheduler
 
@@ -417,7 +402,7 @@ class DaskExecutor:
     def open(
         self, stages: Mapping[str, Any], threads: int, here: Collection[str] = ()
     ) -> Iterator[RemoteSession]:
-        """Yield a session; a local cluster ends with the block.
+        """Yield a session; the cluster stays open.
 
         Tasks that need a stage of the keys `here` run in this process.
 
@@ -425,9 +410,9 @@ class DaskExecutor:
             WorkerError: the scheduler is unreachable.
         """
         with contextlib.ExitStack() as stack:
-            cluster = _ClusterStages(self._client(stack, threads), stages)
+            cluster = _ClusterStages(self._client(stack), stages)
             waiting = stack.enter_context(ThreadPoolExecutor(_MOST_TASKS))
-            stack.callback(cluster.close, self.scheduler is not None)
+            stack.callback(cluster.close)
             yield RemoteSession(
                 lambda function, task: waiting.submit(cluster.run, function, task),
                 cluster.capacity,
@@ -435,7 +420,7 @@ class DaskExecutor:
                 here,
             )
 
-    def _client(self, stack: contextlib.ExitStack, threads: int) -> Any:
+    def _client(self, stack: contextlib.ExitStack) -> Any:
         from distributed import Client
 
         scheduler: Any = self.scheduler
@@ -445,9 +430,6 @@ class DaskExecutor:
                     f"expected a running Dask client, got {scheduler!r} ({scheduler.status})"
                 )
             return scheduler
-        if scheduler is None:
-            scheduler = stack.enter_context(_local_cluster(self.workers, threads))
-        patience = _STARTING if self.scheduler is None else 30
         settings = {"address": scheduler}
         if str(scheduler).endswith(".json"):
             if not Path(scheduler).is_file():
@@ -457,18 +439,16 @@ class DaskExecutor:
                 )
             settings = {"scheduler_file": str(scheduler)}
         try:
-            client = cast(Any, Client)(**settings, set_as_default=False, timeout=patience)
+            client = cast(Any, Client)(**settings, set_as_default=False, timeout=30)
             return stack.enter_context(client)
         except (OSError, ValueError) as error:
             raise WorkerError(
-                f"no Dask scheduler at {self.scheduler} ({error}); start one, or remove "
-                "`scheduler` to use a local cluster"
+                f"no Dask scheduler at {self.scheduler} ({error}); start one, or use "
+                "executor='processes' on one machine"
             ) from error
 
     def __repr__(self) -> str:
         address = self.scheduler
-        if address is None:
-            return f"DaskExecutor({self.workers})"
         if not isinstance(address, str | os.PathLike):
             client = getattr(address, "scheduler", None)  # `None` once it is closed
             other = getattr(client, "address", address)
@@ -476,62 +456,8 @@ class DaskExecutor:
         return f"DaskExecutor(scheduler={str(address)!r})"
 
 
-@contextlib.contextmanager
-def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
-    """Start a cluster of processes that do not import the user's script, unlike LocalCluster."""
-    import dask
-    from distributed.deploy import spec, subprocess
-
-    limits = dict.fromkeys(VARIABLES, str(threads))
-    variables = {
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-        orphan_guard.STARTER: str(os.getpid()),
-        LOGGING: os.environ.get(LOGGING, "warning"),  # by default, each start prints nine lines
-        CONNECTING: os.environ.get(CONNECTING, f"{_STARTING}s"),
-        **limits,
-    }
-    own = {"host": "127.0.0.1", "dashboard": False}
-    scheduler = {**own, "port": 0, "dashboard_address": None, "preload": [ORPHAN_GUARD]}
-    # with a limit, the nanny would end a worker with a large model
-    worker = {
-        **own,
-        "nthreads": 1,
-        "memory_limit": 0,
-        "env": limits,
-        "preload_nanny": [ORPHAN_GUARD],
-    }
-    worker["silence_logs"] = logging.WARNING
-    a_worker = {"cls": subprocess.SubprocessWorker, "options": {"worker_kwargs": worker}}
-    # like SubprocessCluster, whose timeout is half a minute
-    begun = {"scheduler_kwargs": scheduler, "timeout": _STARTING}
-    patience = {"distributed.comm.timeouts.connect": variables[CONNECTING]}
-    with _environment(variables), dask.config.set(patience):
-        cluster = cast(Any, spec.SpecCluster)(
-            workers=dict.fromkeys(range(workers), a_worker),
-            scheduler={"cls": subprocess.SubprocessScheduler, "options": begun},
-            silence_logs=logging.WARNING,
-        )
-    with cluster:
-        yield cluster
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 _MOST_TASKS = 2**12  # running at a time, each with a waiting thread
 _LARGE = 2**20  # bytes; larger tasks are scattered instead of sent with the graph
-_STARTING = 600  # seconds for each part of a local cluster on a busy machine
 _PATIENCE = 30.0  # seconds without a worker until a message
 
 
@@ -588,13 +514,13 @@ class _ClusterStages:
         """Return the number of tasks to submit: a running and a waiting one per worker."""
         return min(_MOST_TASKS, 2 * max(1, self._alive()))
 
-    def close(self, stays: bool) -> None:
-        """Cancel running tasks, and remove the stages from a cluster that `stays`."""
+    def close(self) -> None:
+        """Cancel running tasks, and remove the stages from the cluster."""
         self._ended = True
         with contextlib.suppress(Exception):  # the scheduler or the client may be closed
             self.client.cancel(list(self._running))
-            if stays:  # do not wait for workers that do not respond
-                self.client.run(unload, self.names, on_error="ignore", callback_timeout=5)
+            # does not wait for workers that do not respond
+            self.client.run(unload, self.names, on_error="ignore", callback_timeout=5)
 
     def _alive(self) -> int:
         """Return the number of workers, updated each second; print a line while it is 0."""
@@ -746,5 +672,10 @@ def as_executor(choice: Any, workers: int | None, scheduler: Any = None) -> Exec
     if choice == "processes":
         return ProcessExecutor(workers)
     if choice == "dask":
-        return DaskExecutor(workers, scheduler)
+        if workers is not None:
+            raise ParameterError(
+                f"workers={workers!r} is not valid with executor='dask'; start more `dask worker` "
+                "processes instead"
+            )
+        return DaskExecutor(scheduler)
     raise NotFoundError("executor", choice, NAMES)

@@ -18,8 +18,9 @@ from fairtk.frames.columns import PARENT, PASSAGE
 from fairtk.frames.ids import Ids, parents_of
 from fairtk.frames.qrels import no_common_query
 from fairtk.frames.spellings import respelled, spelling_text
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.groups.exposure import attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
+from fairtk.groups.rows import SparseRows
 from fairtk.measures import LabeledRun, format_measure
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.facts import RunFacts, documents_of_queries

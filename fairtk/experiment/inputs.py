@@ -20,7 +20,7 @@ from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.accepted import are_rows, frame_of, is_one_run
 from fairtk.frames.qrels import no_common_query
-from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
+from fairtk.groups.levels import OFFICIAL_TARGETS, TARGET_WORDS
 from fairtk.io import add_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, file_errors, is_parquet_name

@@ -173,9 +173,10 @@ def Experiment(
         filter_by_qrels: whether to ignore topics without labels.
         save_dir: the folder of the store. Several experiments may use it at the same time.
         executor: ``"serial"``, ``"processes"``, ``"dask"``, a Dask client or an executor.
-        workers: the number of worker processes; `None` for one per core (or one per GPU with
-            ``"processes"``).
-        scheduler: a running cluster for ``"dask"``; see `fairtk.experiment.DaskExecutor`.
+        workers: the number of worker processes of ``"processes"``; `None` for one per GPU, or per
+            core without GPUs.
+        scheduler: the running cluster, required with ``"dask"``; see
+            `fairtk.experiment.DaskExecutor`.
         threads: threads per model; `None` for all cores (or OMP_NUM_THREADS) with ``"serial"``,
             otherwise one.
         batch_size: the number of queries to run and save together; `None` for a sixteenth of the

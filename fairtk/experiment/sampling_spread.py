@@ -29,7 +29,7 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
 )
-from fairtk.groups.distances import SparseRows
+from fairtk.groups.rows import SparseRows
 from fairtk.measures import LabeledRun
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.eu import ExpectedUtility

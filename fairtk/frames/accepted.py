@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from numbers import Real
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -185,30 +183,3 @@ def swapped_message(columns: Iterable[Any], value: str) -> str:
 def _is_nested(data: Any) -> bool:
     """Return whether data is a mapping of mappings."""
     return isinstance(data, Mapping) and all(isinstance(one, Mapping) for one in data.values())
-
-
-def refuse_swapped_dicts(qrels: Any, runs: Any, where: str) -> None:
-    """Refuse dicts if the labels have fractions, as scores do, and the runs have only integers.
-
-    Args:
-        qrels: labels in any form.
-        runs: one or several runs in any form.
-        where: the caller, for messages.
-    """
-    if not (_is_nested(qrels) and _is_nested(runs)):
-        return
-    labels = [(qid, docno, v) for qid, docs in qrels.items() for docno, v in docs.items()]
-    fractions = [row for row in labels if _is_fraction(row[2])]
-    several = [runs] if is_one_run(runs) else runs.values()
-    scores = chain.from_iterable(docs.values() for run in several for docs in run.values())
-    if fractions and not any(map(_is_fraction, scores)):
-        qid, docno, label = fractions[0]
-        raise ColumnError(
-            f"{where}: qrels have fractions ({label:g} for qid {qid!r}, docno {docno!r}; "
-            f"{such(len(fractions))}) and the run has only integers, so they seem to be "
-            f"swapped{_REMEDY}"
-        )
-
-
-def _is_fraction(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and value % 1 != 0

@@ -16,7 +16,7 @@ from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import IntArray
 from fairtk.frames.schema import Refuse, RowProblem, short_repr
-from fairtk.groups.distances import expand_runs
+from fairtk.groups.rows import expand_runs
 from fairtk.remarks import SEVERAL_GROUPS, SIMILAR_GROUPS, UNKNOWN_SPELLINGS, Remark
 from fairtk.wording import format_list
 

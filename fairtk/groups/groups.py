@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -52,27 +51,19 @@ from fairtk.frames.schema import (
 from fairtk.groups.cells import (
     check_separator,
     check_unknown_values,
-    parts_of,
-    plain_spelling,
     remarks_on_labels,
     rows_of_cells,
 )
-from fairtk.groups.distances import (
-    UNKNOWN,
-    Distributions,
-    LevelSpace,
-    SparseRows,
-    attention_matrix,
-    expand_runs,
-    group_exposure,
-)
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.levels import UNKNOWN, LevelSpace
+from fairtk.groups.rows import Distributions, SparseRows, expand_runs
 from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
 from fairtk.stage_context import remark_on_input
-from fairtk.wording import did_you_mean, format_list
+from fairtk.wording import format_list
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -145,7 +136,7 @@ class Groups(EqualByContent):
     A document may belong to one level or, in parts, to several. A document whose group is not known
     belongs to the unknown level. A document may also have no row (see `memberships`).
 
-    Create groups with `from_frame`, `from_docs` or `read`; ``a * b`` crosses attributes. Crossed
+    Create groups with `from_frame` or `read`; ``a * b`` crosses attributes. Crossed
     attributes are stored separately and multiplied only for requested documents. Groups are equal
     if name, levels and memberships are; the order of documents does not matter.
 
@@ -207,47 +198,6 @@ class Groups(EqualByContent):
         frame = _group_frame(df)
         cells = (separator, unknown_values)
         return groups_of_frame(frame, name, unknown, levels, split, normalize, *cells)
-
-    @classmethod
-    def from_docs(
-        cls,
-        dataset: Any,
-        field: str,
-        name: str | None = None,
-        unknown: str | None = UNKNOWN,
-        levels: Sequence[str] | None = None,
-        split: str = "count",
-        normalize: bool = True,
-        recode: Mapping[str, str] | None = None,
-        separator: str | None = None,
-        unknown_values: Iterable[str] | None = None,
-    ) -> Groups:
-        """Return the groups in a field of a dataset's documents.
-
-        Args:
-            dataset: an ``ir_datasets.Dataset``, or another object with ``docs_iter()``. The first
-                document of a duplicate id counts.
-            field: the field: a string, a list of strings, or counts by string. If it is empty or
-                `None`, the document's group is unknown.
-            name: the attribute; by default the field's name.
-            unknown: as in `from_frame`.
-            levels: as in `from_frame`.
-            split: as in `from_frame`; `recode` adds the counts of merged levels.
-            normalize: as in `from_frame`.
-            recode: new names of values, e.g. ``{"UNK": "@UNKNOWN"}``.
-            separator: as in `from_frame`.
-            unknown_values: as in `from_frame`.
-
-        Raises:
-            InputError: the documents do not have the field, or as in `from_frame`.
-        """
-        name = name or field
-        separator = check_separator(separator, f"Groups {name!r}")
-        values = check_unknown_values(unknown_values, f"Groups {name!r}")
-        frame = _frame_from_docs(dataset, field, unknown, recode or {}, separator, values or ())
-        return groups_of_frame(
-            frame, name, unknown, levels, split, normalize, unknown_values=values
-        )
 
     @classmethod
     def read(
@@ -811,69 +761,6 @@ def write_weights(
                     f"{path}: the {column} {name!r} {flaw}, so it cannot be read back; rename it"
                 )
     write_table(frame, path, note)
-
-
-def _frame_from_docs(
-    dataset: Any,
-    field: str,
-    unknown: str | None,
-    recode: Mapping[str, str],
-    separator: str | None,
-    unknown_texts: Collection[str],
-) -> pd.DataFrame:
-    """Return ``docno``, ``group`` and ``weight`` from a field of documents."""
-    if not hasattr(dataset, "docs_iter"):
-        raise InputError(
-            "from_docs: expected an ir_datasets data set with documents, got "
-            f"{type(dataset).__name__}"
-        )
-    seen: dict[str, dict[str | None, float]] = {}
-    for doc in dataset.docs_iter():
-        if not hasattr(doc, field):
-            fields = getattr(doc, "_fields", ())
-            raise InputError(f"unknown field {field!r}{did_you_mean(field, fields)}")
-        if doc.doc_id not in seen:
-            counts: dict[str | None, float] = {}
-            for level, count in _counts(getattr(doc, field), doc.doc_id, field, separator):
-                name = None if level is None else recode.get(level, level)
-                if name is None or plain_spelling(name) in unknown_texts:
-                    name = unknown
-                counts[name] = counts.get(name, 0.0) + count
-            counts = {level: count for level, count in counts.items() if count}
-            seen[doc.doc_id] = counts or {unknown: 1.0}
-    rows = [(docno, *entry) for docno, counts in seen.items() for entry in counts.items()]
-    frame = pd.DataFrame(rows, columns=[DOCNO, GROUP, WEIGHT])
-    return frame.astype({DOCNO: "str", GROUP: "str", WEIGHT: "float64"})
-
-
-def _counts(
-    value: Any, docno: str, field: str, separator: str | None
-) -> list[tuple[str | None, float]]:
-    """Return the groups in a field of a document, with their counts."""
-    if value is None or value == "":
-        return []
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple | set | frozenset):
-        # a value that is listed twice counts once
-        items = [(v, 1) for v in Counter(v for v in value if v is not None)]
-    elif isinstance(value, str | int):
-        items = [(part, 1) for part in parts_of(str(value), separator, ())]
-    else:
-        raise InputError(
-            f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
-            f"by string, got {type(value).__name__}"
-        )
-    result = []
-    for level, count in items:
-        if not isinstance(count, int | float):
-            raise InputError(
-                f"docno {docno!r}: counts in the field {field!r} must be numbers, got {count!r} "
-                f"for {level!r}"
-            )
-        result.append((None if level is None else str(level), count))
-    return result
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:

@@ -41,23 +41,7 @@ from fairtk.frames import (
 from fairtk.frames.accepted import are_rows, column_of, frame_of, frame_of_rows
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
-from fairtk.groups.distances import (
-    OFFICIAL_TARGETS,
-    POPULATION,
-    RELEVANCE,
-    TARGET_WORDS,
-    UNIFORM,
-    UNIFORM_WITH_UNKNOWN,
-    UNKNOWN,
-    Distributions,
-    FactoredRows,
-    LevelSpace,
-    SparseRows,
-    attention_matrix,
-    case_masses,
-    group_exposure,
-    has_unknown,
-)
+from fairtk.groups.exposure import attention_matrix, group_exposure
 from fairtk.groups.groups import (
     Groups,
     known_levels,
@@ -66,6 +50,17 @@ from fairtk.groups.groups import (
     weights_of,
     write_weights,
 )
+from fairtk.groups.levels import (
+    OFFICIAL_TARGETS,
+    POPULATION,
+    RELEVANCE,
+    TARGET_WORDS,
+    UNIFORM,
+    UNIFORM_WITH_UNKNOWN,
+    UNKNOWN,
+    LevelSpace,
+)
+from fairtk.groups.rows import Distributions, FactoredRows, SparseRows, case_masses, has_unknown
 from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem

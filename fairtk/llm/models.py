@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from fairtk.errors import MissingPluginError, NotFoundError, ParameterError
+from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.functions import as_chat_model
 from fairtk.plugins import ChatModelSpec, registry
@@ -14,8 +14,6 @@ from fairtk.plugins.registry import load_target, refuse_other_than_text
 
 ANSWERS, REFINEMENT = "answers", "refinement"
 """The uses of a model."""
-
-_VLLM = "vllm"
 
 
 def list_model_kinds(use: str) -> dict[str, ChatModelSpec]:
@@ -27,8 +25,6 @@ def list_model_kinds(use: str) -> dict[str, ChatModelSpec]:
 def kind_of_model(name: Any, use: str, what: str) -> ChatModelSpec:
     """Return the kind of a name, or raise a `NotFoundError` about `what` with the nearest name."""
     kinds = list_model_kinds(use)
-    if name not in kinds and str(name).partition("-")[0] == _VLLM:
-        raise MissingPluginError(f"the {what} {name!r}", "fairtk-vllm")
     if name not in kinds:
         raise NotFoundError(what, name, kinds)
     return kinds[name]

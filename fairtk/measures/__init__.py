@@ -1,4 +1,4 @@
-"""Measures of fairness and utility, their parameters, and `explain`."""
+"""Measures of fairness and utility, and their parameters."""
 
 from __future__ import annotations
 

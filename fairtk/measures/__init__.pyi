@@ -11,7 +11,6 @@ from .ee import EE_R as EE_R
 from .eu import EU as EU
 from .evaluation import evaluate as evaluate
 from .expectation import E as E
-from .explain import Explanation as Explanation
 from .group_ee import GroupEE_D as GroupEE_D
 from .group_ee import GroupEE_L as GroupEE_L
 from .group_ee import GroupEE_R as GroupEE_R

@@ -16,19 +16,16 @@ import numpy as np
 from fairtk.errors import ParameterError
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
-from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
-from fairtk.groups.distances import (
-    document_attention,
-    group_exposure,
-    jensen_shannon_bounds,
-    js_divergence,
-)
+from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.groups.bounds import jensen_shannon_bounds
+from fairtk.groups.divergences import js_divergence
+from fairtk.groups.exposure import document_attention, group_exposure
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param
 from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
-from fairtk.plugins import parse_browsing_model, registry
+from fairtk.plugins import parse_browsing_model
 from fairtk.remarks import FEW_GROUPS, UNREACHABLE, Remark
 from fairtk.wording import format_list
 
@@ -65,7 +62,9 @@ class AttentionWeightedRankFairness(FairMeasure):
     CAVEAT = "it does not show that the target or the group labels are right"
     MISSING = 0.0
     BOUNDS = (0.0, 1.0)
+    UNDEFINED = ""  # the reason of the queries without shares
     is_by_query = True
+    depends_on_length = True
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
         "groups": GROUPS,
@@ -89,35 +88,15 @@ class AttentionWeightedRankFairness(FairMeasure):
         "amortize": Param(
             bool, default=True, desc="average exposure over samples before the comparison"
         ),
-        "of": Param(
-            str,
-            default="exposure",
-            choices=("exposure", "credit"),
-            desc="compare the groups' shares of exposure, or of the credit of a frame C (see AE_D)",
-        ),
     }
 
     def check_params(self) -> None:
         """Raise a `ParameterError` for an invalid base or combination of parameters."""
-        if self["of"] == "credit":
-            for name in ("cutoff", "browsing", "amortize"):
-                if name in self.params:
-                    raise ParameterError(f"AWRF: {name} is only valid with of='exposure'; drop it")
         base = self["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
-            raise ParameterError(f"AWRF: base must be 'e' or a number above 1, got {base!r}")
+            raise ParameterError(f"{self.NAME}: base must be 'e' or a number above 1, got {base!r}")
         if "groups" in self.params and "target" in self.params:
             self.target_for(self.groups)
-
-    @property
-    def run_columns(self) -> tuple[str, ...]:
-        """The required columns of the run, by the parameter ``of``."""
-        return (QID, DOCNO, CREDIT) if self["of"] == "credit" else self.RUN_COLUMNS
-
-    @property
-    def identity_settings(self) -> dict[str, Any]:
-        """The value of each parameter; ``of`` only if set, because older identities lack it."""
-        return {n: self[n] for n in self.SUPPORTED_PARAMS if n != "of" or n in self.params}
 
     @property
     def groups(self) -> Groups:
@@ -130,7 +109,7 @@ class AttentionWeightedRankFairness(FairMeasure):
     @property
     def supports_exact_exposure(self) -> bool:
         """Whether it accepts frames X; false with ``amortize=False``."""
-        return bool(self["amortize"])
+        return self.is_amortized
 
     @property
     def reason_for_labels(self) -> str:
@@ -139,9 +118,9 @@ class AttentionWeightedRankFairness(FairMeasure):
         return f"browsing={str(self['browsing'])!r} stops at useful documents" if cascade else ""
 
     @property
-    def depends_on_length(self) -> bool:  # type: ignore[override]
-        """Whether truncated rankings have other values than full ones; false for credit."""
-        return bool(self["of"] == "exposure")
+    def is_amortized(self) -> bool:
+        """Whether shares are averaged over samples before the comparison."""
+        return bool(self["amortize"])
 
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
@@ -155,11 +134,11 @@ class AttentionWeightedRankFairness(FairMeasure):
     def score_all(self, judged: LabeledRun) -> Scores:
         """Return the value of each query."""
         groups, target, unlabeled = self.groups, self.target_for(self.groups), self["unlabeled"]
-        judged, no_credit, counts = self.run_for_shares(judged)
+        judged, undefined, counts = self.run_for_shares(judged)
         run, qids = judged.run, judged.qids
         # one row per query, or per ranking with amortize=False
-        row_query = judged.query_of_run if self["amortize"] else judged.ranking_query
-        documents = document_attention(run, self.attention(judged), amortize=self["amortize"])
+        row_query = judged.query_of_run if self.is_amortized else judged.ranking_query
+        documents = document_attention(run, self.attention(judged), amortize=self.is_amortized)
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(run.docnos, policy)
         exposure = group_exposure(documents, memberships)
@@ -177,7 +156,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         untargeted = no_value | ~judged.present  # all others have a target
         untargeted[untargeted] = target.for_qids(qids[untargeted]).total() == 0
         reasons = [
-            ("no ranking with defined credit", no_credit),
+            (self.UNDEFINED, undefined),
             ("no target", untargeted),
             ("no document with a group in the ranking", no_value & ~untargeted),
         ]
@@ -199,21 +178,11 @@ class AttentionWeightedRankFairness(FairMeasure):
     def run_for_shares(
         self, judged: LabeledRun
     ) -> tuple[LabeledRun, BoolArray, dict[str, IntArray]]:
-        """Return the run to compare, a mask of the queries without shares, and their counts.
-
-        With ``of="credit"``, the scores of the run are the expected credit of documents.
-        """
-        if self["of"] == "exposure":
-            return judged, np.zeros(len(judged.qids), dtype=bool), {}
-        # through the registry, because fairtk.credit is an optional subpackage
-        run, shares = registry.measures.get("AE_D").expected_credit(judged)
-        return run, shares.undefined, shares.counts
+        """Return the run to compare, a mask of the queries without shares, and their counts."""
+        return judged, np.zeros(len(judged.qids), dtype=bool), {}
 
     def attention(self, judged: LabeledRun) -> FloatArray:
         """Return the attention on each sorted row of the run; shape (n_rows,)."""
-        if self["of"] == "credit":
-            credit: FloatArray = judged.run.scores[judged.run.order]
-            return credit
         model = self["browsing"]
         useful = judged.pair_label > 0 if model.stop > 0 else None
         return judged.attention(self.text, model, self["cutoff"], useful)
@@ -232,7 +201,7 @@ def few_known_groups(
     """
     from fairtk.groups.groups import coverage_of
 
-    coverage = coverage_of(groups, judged.run, measure["cutoff"], memberships)
+    coverage = coverage_of(groups, judged.run, measure.params.get("cutoff"), memberships)
     numbers = np.zeros(len(judged.qids), dtype=np.int64)
     numbers[judged.query_of_run] = coverage["label_share"] < 0.5
     return {FEW_GROUPS: numbers}

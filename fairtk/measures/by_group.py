@@ -89,7 +89,7 @@ class MeasureByGroup(FairMeasure):
         if CREDIT in run_columns([self.inner]):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} reads credit, whose shares are of all documents; use "
-                "AWRF(groups=..., of='credit') or CreditGap(groups), or by='query'"
+                "CreditAWRF(groups=...) or CreditGap(groups), or by='query'"
             )
         if isinstance(self.inner, Expectation) and isinstance(self.inner.inner, FairMeasure):
             raise ParameterError(

@@ -13,7 +13,8 @@ from fairtk.exposure import expected_exposure
 from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import PASSAGE
-from fairtk.groups.distances import SparseRows, attention_matrix
+from fairtk.groups.exposure import attention_matrix
+from fairtk.groups.rows import SparseRows
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param

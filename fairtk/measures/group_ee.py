@@ -22,7 +22,8 @@ import numpy as np
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import Bounded, ExposureValues
 from fairtk.frames import FloatArray, IntArray
-from fairtk.groups.distances import SparseRows, group_exposure, loss_parts
+from fairtk.groups.exposure import group_exposure, loss_parts
+from fairtk.groups.rows import SparseRows
 from fairtk.measures.expected_exposure import (
     ESTIMATOR,
     GRADED,

@@ -27,7 +27,8 @@ from fairtk.frames.answers import PROMPT_CUT, STATUSES, statuses_of
 from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
 from fairtk.frames.derived import Deriving
 from fairtk.frames.ids import decode_ids
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.wording import format_list, missing_columns

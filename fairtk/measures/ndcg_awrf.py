@@ -46,7 +46,6 @@ class NDCGxAWRF(FairMeasure):
         ),
         **AttentionWeightedRankFairness.SUPPORTED_PARAMS,
     }
-    identity_settings = AttentionWeightedRankFairness.identity_settings
 
     @property
     def parts(self) -> list[FairMeasure]:

@@ -19,7 +19,7 @@ from ir_measures import ParamInfo
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
-from fairtk.groups.distances import OFFICIAL_TARGETS, RELEVANCE, TARGET_WORDS
+from fairtk.groups.levels import OFFICIAL_TARGETS, RELEVANCE, TARGET_WORDS
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import TARGETS, load_target
 

@@ -351,7 +351,7 @@ def register_target(target: Target, name: str) -> str:
         DuplicateError: another target has the name.
         ParameterError: the name is reserved, such as ``"uniform"``, the target of any groups.
     """
-    from fairtk.groups.distances import OFFICIAL_TARGETS, TARGET_WORDS
+    from fairtk.groups.levels import OFFICIAL_TARGETS, TARGET_WORDS
 
     checks.text("name", name, "register_target")
     if name in TARGET_WORDS or name in OFFICIAL_TARGETS:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fairtk.frames import FloatArray
-from fairtk.groups.distances import FactoredRows, LevelSpace, SparseRows
+from fairtk.groups.levels import LevelSpace
+from fairtk.groups.rows import FactoredRows, SparseRows
 from fairtk.measures import EE_D, parse
 from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import read_divergence

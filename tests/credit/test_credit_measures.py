@@ -13,7 +13,16 @@ from small_frames import small_groups, values
 
 import fairtk
 from fairtk import Groups, Target
-from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap, Subsets
+from fairtk.credit import (
+    AE_D,
+    AE_L,
+    AE_R,
+    CitationPrecision,
+    CitationRecall,
+    CreditAWRF,
+    CreditGap,
+    Subsets,
+)
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -21,7 +30,6 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
-from fairtk.measures import AWRF
 
 QRELS = pd.DataFrame(
     {"qid": ["1", "1", "1", "2"], "docno": ["a", "b", "c", "a"], "label": [2, 1, 0, 1]}
@@ -70,7 +78,7 @@ def test_the_gap_by_hand():
 
 
 def test_a_cutoff_of_credit_is_refused():
-    measure = AWRF(groups=XYY, target=Target.uniform(XYY, unknown=False), of="credit")
+    measure = CreditAWRF(groups=XYY, target=Target.uniform(XYY, unknown=False))
     with pytest.raises(ParameterError):
         _ = measure @ 5
 
@@ -197,7 +205,7 @@ def test_groups_without_documents():
     groups = small_groups("z", "x")
     with pytest.warns(UndefinedWarning, match="'1'"):
         assert math.isnan(value(CreditGap(groups) @ 2, TWO))
-    measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
+    measure = CreditAWRF(groups=groups, target=Target.uniform(groups, unknown=False))
     with (
         pytest.warns(UndefinedWarning, match="'1'"),
         pytest.warns(DataWarning, match="known group for 1 of 1 query .'1'"),
@@ -213,7 +221,7 @@ def test_groups_of_documents_have_no_credit_measure_of_their_own():
 
 
 def test_explain_shows_credit():
-    measure = AWRF(groups=XYY, target=Target.uniform(XYY, unknown=False), of="credit")
+    measure = CreditAWRF(groups=XYY, target=Target.uniform(XYY, unknown=False))
     explanation = fairtk.explain(ONE, TWO, measure)
     table = explanation.by_group.set_index("group")
     assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})

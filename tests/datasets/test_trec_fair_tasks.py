@@ -13,7 +13,7 @@ from fairtk import GroupEE_L, Target
 from fairtk.cli.group import cli
 from fairtk.datasets import trec_fair
 from fairtk.errors import InputError, ParameterError
-from fairtk.groups.distances import OFFICIAL_TARGETS
+from fairtk.groups.levels import OFFICIAL_TARGETS
 from fairtk.measures import parse
 
 # the topic and a page have the same id

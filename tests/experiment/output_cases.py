@@ -37,7 +37,7 @@ from fairtk import (
 from fairtk.credit import Citations, Subsets
 from fairtk.credit.readers import FittedBrowsing
 from fairtk.datasets.provider import FairDataset
-from fairtk.groups.distances import SparseRows
+from fairtk.groups.rows import SparseRows
 from fairtk.llm import (
     Chat,
     CTranslate2Seq2Seq,
@@ -385,6 +385,7 @@ CASES = {
     "fairtk.AE_D": measured("AE_D", credit),
     "fairtk.AE_R": measured("AE_R@5", credit),
     "fairtk.AE_L": measured("AE_L@5", credit),
+    "fairtk.CreditAWRF": measured("CreditAWRF", credit),
     "fairtk.CreditGap": measured("CreditGap@5", credit),
     "fairtk.CitationPrecision": measured("CitationPrecision", credit),
     "fairtk.CitationRecall": measured("CitationRecall", credit),

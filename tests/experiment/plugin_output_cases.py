@@ -69,7 +69,7 @@ def sorted_by(kind):
 
 SORTED = (DetCons, DetConstSort, DetGreedy, DetRelaxed)
 PLAIN = (
-    *("ABR", "ARP", "ERBE", "ERBP", "ERBR", "EXP", "EXPRU", "EXPU", "GFR", "IAA"),
+    *("ARP", "ERBE", "ERBP", "ERBR", "EXP", "EXPRU", "EXPU", "GFR", "IAA"),
     *("MaxSkew", "MinSkew", "NDKL", "PEER"),
 )
 PROTECTED = ("FAIR_prefix", "logDP", "logEUR", "logRUR", "rKL", "rND", "rRD")

@@ -1,16 +1,11 @@
 """A Dask cluster in processes of its own, over TCP: workers that join, are slow, and die."""
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 import threading
-import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from dask_cluster import Cluster, until
 from experiment_stages import Echo, Padded, Retriever, Waits, world
 
 import fairtk
@@ -19,51 +14,6 @@ from fairtk.errors import ParameterError, WorkerError
 from fairtk.experiment import DaskExecutor, executors
 
 distributed = pytest.importorskip("distributed")
-
-
-class Cluster:
-    """A scheduler and workers, each a process of its own on 127.0.0.1."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.file = folder / "scheduler.json"
-        self.processes = {}
-        self.start("scheduler", "dask_scheduler", "--port", "0", "--scheduler-file", str(self.file))
-        until(lambda: self.file.exists() and self.file.read_text().endswith("}"), "the scheduler")
-        self.address = json.loads(self.file.read_text())["address"]
-
-    def start(self, name, command, *arguments):
-        paths = [str(Path(__file__).parent), *filter(None, sys.path)]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(paths),
-            "WORKER": name,
-            "WAITS_FOR": "last" if name == "slow" else "go",
-            "OMP_NUM_THREADS": "1",
-        }
-        call = [sys.executable, "-m", f"distributed.cli.{command}", *arguments]
-        with open(self.folder / f"{name}.log", "w") as log:
-            self.processes[name] = subprocess.Popen(
-                [*call, "--host", "127.0.0.1", "--no-dashboard"], env=environment, stderr=log
-            )
-
-    def worker(self, name, threads=1, nanny="--no-nanny"):
-        """Start a worker, which nothing restarts but a nanny."""
-        more = ("--nthreads", str(threads), nanny, "--name", name)
-        self.start(name, "dask_worker", self.address, *more)
-
-    def end(self):
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
-
-
-def until(condition, what, seconds=120):
-    """Wait for a condition, and say what did not come."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come in {seconds} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -323,8 +273,9 @@ def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
         run(scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ParameterError, match="workers=2"):
         run(executor="dask", scheduler="tcp://127.0.0.1:1", workers=2)
-    with pytest.raises(ParameterError, match="got 8786"):
-        run(executor="dask", scheduler=8786)
+    for scheduler in (None, 8786):
+        with pytest.raises(ParameterError, match=f"got {scheduler}.*executor='processes'"):
+            run(executor="dask", scheduler=scheduler)
     with pytest.raises(WorkerError):
         run(executor="dask", scheduler=tmp_path / "none.json")
     with pytest.raises(WorkerError):

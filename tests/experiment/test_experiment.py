@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+from dask_cluster import settings_of
 from experiment_stages import DiesOnce, Echo, FailsFor, Retriever
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,21 +89,19 @@ def everything(results):
 @pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("durable", [False, True])
 def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
-    if executor == "dask":
-        pytest.importorskip("distributed")
     topics, qrels = data
     expected = fairtk.Experiment(systems(), topics, qrels, MEASURES, threads=1)
-    found = fairtk.Experiment(
-        systems(),
-        topics,
-        qrels,
-        MEASURES,
-        executor=executor,
-        workers=2,
-        threads=1,
-        batch_size=5,
-        save_dir=tmp_path / "store" if durable else None,
-    )
+    with settings_of(executor, tmp_path) as settings:
+        found = fairtk.Experiment(
+            systems(),
+            topics,
+            qrels,
+            MEASURES,
+            **settings,
+            threads=1,
+            batch_size=5,
+            save_dir=tmp_path / "store" if durable else None,
+        )
     assert everything(found) == everything(expected)
 
 
@@ -186,15 +185,16 @@ def test_an_error_without_a_message_costs_its_query_alone(data, executor):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["processes", "dask"])
-def test_a_stage_that_no_worker_can_load_is_named(data, executor):
-    if executor == "dask":
-        pytest.importorskip("distributed")
+def test_a_stage_that_no_worker_can_load_is_named(data, tmp_path, executor):
     pipelines = {"plain": Retriever(), "odd": OnlyHere() % 3, "other": OnlyHere() % 3}
     pattern = (
         r"^the stage OnlyHere of 'odd', 'other' cannot be loaded in a worker: OSError: no such"
     )
-    with pytest.raises(WorkerError, match=pattern):
-        fairtk.Experiment(pipelines, *data, ["nDCG@3"], executor=executor, workers=1)
+    with (
+        settings_of(executor, tmp_path, workers=1) as settings,
+        pytest.raises(WorkerError, match=pattern),
+    ):
+        fairtk.Experiment(pipelines, *data, ["nDCG@3"], **settings)
 
 
 def test_a_stage_that_leaves_is_said_in_workers(data):

@@ -290,20 +290,17 @@ class Fixed(pt.Transformer):
 topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": ["a", "b", "c"]})
 qrels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["q1-d0", "x", "q3-d0"], "label": 1})
 found = fairtk.Experiment(
-    {"fixed": Fixed()}, topics, qrels, [nDCG@5], executor=sys.argv[1], workers=2, batch_size=1
+    {"fixed": Fixed()}, topics, qrels, [nDCG@5], executor="processes", workers=2, batch_size=1
 )
 print(found.means.iloc[0, 0])
 """
 
 
-@pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", [pytest.param("script", marks=pytest.mark.slow), "stdin"])
-def test_workers_need_no_main_guard(tmp_path, executor, way):
-    if executor == "dask":
-        pytest.importorskip("distributed")
+def test_workers_need_no_main_guard(tmp_path, way):
     script = tmp_path / "study.py"
     script.write_text(SCRIPT)
-    call = [sys.executable, "-" if way == "stdin" else str(script), executor]
+    call = [sys.executable, "-" if way == "stdin" else str(script)]
     done = subprocess.run(
         call, input=SCRIPT if way == "stdin" else None, capture_output=True, text=True, timeout=900
     )

@@ -10,6 +10,7 @@ import paid_stages
 import pyterrier as pt
 import pytest
 from chat_server import KEY, serving
+from dask_cluster import settings_of
 from experiment_stages import Retriever, world
 from pyterrier import _ops
 
@@ -63,16 +64,18 @@ def test_all_operators_are_tried():
         pytest.param("dask", marks=pytest.mark.nightly),
     ],
 )
-def test_each_answer_is_recorded_and_paid_once(tmp_path, server, executor):
-    if executor == "dask":
-        pytest.importorskip("distributed")
-    run = {"save_dir": tmp_path, "executor": executor}
-    run |= {} if executor == "serial" else {"workers": 2}
+def test_each_answer_is_recorded_and_paid_once(tmp_path, tmp_path_factory, server, executor):
+    with settings_of(executor, tmp_path_factory.mktemp("cluster")) as settings:
+        check_answers(tmp_path, server, settings)
+
+
+def check_answers(tmp_path, server, settings):
+    run = {"save_dir": tmp_path, **settings}
 
     def systems():
         llm = model(server)
         labeled = {**paid_stages.operators(llm), **paid_stages.holders(llm)}
-        if executor != "dask":  # whose workers do not call paid models
+        if settings["executor"] != "dask":  # whose workers do not call paid models
             hidden = [paid_stages.hidden(llm, way) for way in paid_stages.WAYS]
             labeled |= {label: (pipeline, [label]) for pipeline, [label] in hidden}
         pipelines = {name: pipeline for name, (pipeline, _) in labeled.items()}

@@ -15,7 +15,7 @@ from fairtk.llm import Ledger, LLMError, OpenAICompatible
 
 pytest.importorskip("openai")
 pytest.importorskip("distributed")
-from test_clusters import Cluster
+from dask_cluster import Cluster
 
 pytestmark = pytest.mark.slow
 TOPICS, _ = world(n_queries=4)

@@ -8,7 +8,7 @@ import pytest
 
 import fairtk
 from fairtk.experiment import ProcessExecutor
-from fairtk.experiment.executors import VISIBLE, _local_cluster, _Pool, gpu_of, gpus
+from fairtk.experiment.executors import VISIBLE, _Pool, gpu_of, gpus
 from fairtk.interpreters import cores
 
 
@@ -82,10 +82,3 @@ def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd)
     finally:
         worker.end()
     assert ("No module named 'no_such_module'" in capfd.readouterr().err) == (code == 1)
-
-
-@pytest.mark.slow
-def test_a_cluster_has_time_to_start():
-    pytest.importorskip("distributed")
-    with _local_cluster(0, 1) as cluster:
-        assert cluster.scheduler.timeout >= 600

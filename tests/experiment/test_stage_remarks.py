@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
+from dask_cluster import settings_of
 from experiment_stages import FailsFor, Retriever
 from ledger_files import change
 from remarking_stages import ODD, OWN, PIPELINES, QIDS, TOPICS, Shorter
@@ -90,9 +91,9 @@ def test_workers_return_them(store, first):
 
 
 @pytest.mark.slow
-def test_clusters_return_them(store, first):
-    pytest.importorskip("distributed")
-    results, _ = run(systems(store), executor="dask", workers=2, batch_size=2)
+def test_clusters_return_them(store, first, tmp_path):
+    with settings_of("dask", tmp_path) as settings:
+        results, _ = run(systems(store), **settings, batch_size=2)
     assert results.remarks == first
 
 

@@ -312,26 +312,6 @@ def test_written_groups_are_read_without_a_remark(tmp_path):
     assert Groups.read(tmp_path / "group.tsv") == groups
 
 
-class Page:
-    def __init__(self, doc_id, topic):
-        self.doc_id, self.topic = doc_id, topic
-
-
-class Pages:
-    def docs_iter(self):
-        yield from (Page("1", "x|y"), Page("2", "N/A"), Page("3", ["y", "x", "x"]), Page("4", "|"))
-
-
-@pytest.mark.parametrize("kind", [list, iter])
-def test_cells_of_documents(kind):
-    settings = {"separator": "|", "unknown_values": kind(["n/a"])}
-    groups = Groups.from_docs(Pages(), "topic", recode={"y": "z"}, **settings)
-    assert groups.to_frame().to_numpy().tolist() == [
-        ["1", "x", 0.5], ["1", "z", 0.5], ["2", "@UNKNOWN", 1],
-        ["3", "x", 0.5], ["3", "z", 0.5], ["4", "@UNKNOWN", 1],
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("cell", [{"x": 1}, ["x", ["y"]], [{"x"}]])
 def test_cells_without_groups_are_refused(cell):
     frame = pd.DataFrame({"docno": ["d1", "d2"], "group": pd.Series([["x"], cell], dtype=object)})

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtk.groups.distances import SparseRows, jensen_shannon_bounds, js_divergence
+from fairtk.groups.bounds import jensen_shannon_bounds
+from fairtk.groups.divergences import js_divergence
+from fairtk.groups.rows import SparseRows
 
 
 def rows(dense):

@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 
 from fairtk.errors import ParameterError
-from fairtk.groups.distances import SparseRows, js_divergence, kl_divergence, log_base
+from fairtk.groups.divergences import js_divergence, kl_divergence, log_base
+from fairtk.groups.rows import SparseRows
 
 
 def rows(dense):

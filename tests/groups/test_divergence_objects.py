@@ -17,7 +17,7 @@ from fairtk.groups import (
     js_divergence,
     kl_divergence,
 )
-from fairtk.groups.distances import SparseRows
+from fairtk.groups.rows import SparseRows
 from fairtk.plugins.registry import as_divergence, read_divergence
 
 

@@ -8,7 +8,7 @@ from small_frames import small_groups
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
 from fairtk.groups import Target, document_attention, group_exposure
-from fairtk.groups.distances import loss_parts
+from fairtk.groups.exposure import loss_parts
 
 
 def test_exposure_by_hand():

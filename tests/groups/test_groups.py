@@ -1,7 +1,6 @@
 """Groups: memberships, crossing, policies for what is missing, equality."""
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -268,42 +267,6 @@ def test_policies_of_crossed_attributes():
         crossed.memberships(["d1", "d3"], "unknown")
     with pytest.raises(ParameterError):
         crossed.memberships(["d1"], "bounds")
-
-
-class Page(NamedTuple):
-    doc_id: str
-    gender: list
-    regions: dict
-    kind: str
-
-
-class Pages:
-    def docs_iter(self):
-        yield Page("1", ["f", "f", "m"], {"x": 3, "UNK": 1}, "a")
-        yield Page("2", [], {}, "")
-        yield Page("1", ["m"], {}, "b")
-        yield Page("3", ["tm"], {"y": 1, "z": 1, "x": 0}, None)
-
-
-def test_groups_from_documents():
-    gender = Groups.from_docs(Pages(), "gender", recode={"tm": "m"})
-    assert gender.name == "gender"
-    assert dense(gender).to_numpy().tolist() == [[0, 0.5, 0.5], [1, 0, 0], [0, 0, 1]]
-    regions = Groups.from_docs(Pages(), "regions", name="geo", recode={"UNK": UNKNOWN, "z": "y"})
-    assert regions.name == "geo"
-    assert dense(regions).to_numpy().tolist() == [[0.25, 0.75, 0], [1, 0, 0], [0, 0, 1]]
-    kind = Groups.from_docs(Pages(), "kind")
-    assert dense(kind).to_numpy().tolist() == [[0, 1], [1, 0], [1, 0]]
-    pages = Pages()
-    pages.docs_iter = lambda: iter([Page("1", [], {"x": "many"}, 1.5)])
-    with pytest.raises(InputError, match="docno '1'.*'regions'"):
-        Groups.from_docs(pages, "regions")
-    with pytest.raises(InputError, match="docno '1'.*'kind'"):
-        Groups.from_docs(pages, "kind")
-    with pytest.raises(InputError, match="'age'.* gender"):
-        Groups.from_docs(Pages(), "age")
-    with pytest.raises(InputError, match="ir_datasets"):
-        Groups.from_docs([], "age")
 
 
 def test_the_unknown_level_joins_given_levels_first():

@@ -273,7 +273,7 @@ LEVELS = [str(i) for i in range(300)]
 
 
 def test_targets_of_millions_of_cells_are_not_written_out(monkeypatch):
-    monkeypatch.setattr("fairtk.groups.distances.MOST_LEVELS", 1000)
+    monkeypatch.setattr("fairtk.groups.rows.MOST_LEVELS", 1000)
     wide = [
         small_groups(["d1", "d2"], "xy", name, levels=[*LEVELS, "x", "y"], unknown=None)
         for name in ("a", "b")

@@ -11,7 +11,7 @@ from model_answers import answers_of
 
 import fairtk
 from fairtk import hookimpl, plugins
-from fairtk.errors import MissingPluginError, NotFoundError, ParameterError, PluginError
+from fairtk.errors import NotFoundError, ParameterError, PluginError
 from fairtk.llm import (
     HuggingFaceCausal,
     KeywordRefiner,
@@ -27,9 +27,8 @@ KEPT = {"t5", "ct2", "causal", "openai"}
 
 
 def test_what_the_built_in_kinds_are_good_for():
-    of_plugins = {"vllm"}  # which may be installed
-    assert set(list_model_kinds(ANSWERS)) - of_plugins == KEPT
-    assert set(list_model_kinds(REFINEMENT)) - of_plugins == KEPT | {"keyword"}
+    assert set(list_model_kinds(ANSWERS)) == KEPT
+    assert set(list_model_kinds(REFINEMENT)) == KEPT | {"keyword"}
     servers = [name for name, spec in list_model_kinds(ANSWERS).items() if spec.server]
     assert servers == ["openai"]
 
@@ -61,14 +60,6 @@ def test_models_from_settings():
         build_model(kinds["ct2"], {"model": "never/loaded", "temprature": 2})
     with pytest.raises(ParameterError, match="model is required"):
         build_model(kinds["openai"], {})
-
-
-@pytest.mark.parametrize("text", ["vllm:my/model", "vllm-float16:my/model"])
-def test_a_kind_of_a_plugin_that_is_not_installed(monkeypatch, text):
-    others = {name: kind for name, kind in list_model_kinds(ANSWERS).items() if name != "vllm"}
-    monkeypatch.setattr("fairtk.llm.models.list_model_kinds", lambda use: others)
-    with pytest.raises(MissingPluginError):
-        parse_model(text, ANSWERS, "generator")
 
 
 def test_a_plugin_adds_a_kind(lab):

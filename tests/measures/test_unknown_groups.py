@@ -74,7 +74,7 @@ def comparing_measures():
     for name in registry.measures.names():
         measure = registry.measures.get(name)
         supported = measure.SUPPORTED_PARAMS
-        if not {"groups", "target"} <= supported.keys():
+        if not {"cutoff", "groups", "target"} <= supported.keys():  # CreditAWRF has no cutoff
             continue
         given_values = {k: v for k, v in REQUIRED.items() if k in supported}
         policies = getattr(supported.get("unlabeled"), "choices", None)

@@ -26,7 +26,7 @@ from ir_measures import nDCG
 from plain import Query
 
 from fairtk import AWRF, EE_D, EE_L, EE_R, E, GroupEE_D, GroupEE_L, GroupEE_R, nDCG_AWRF, nDCG_TREC
-from fairtk.credit import AE_D, AE_L, AE_R, CreditGap
+from fairtk.credit import AE_D, AE_L, AE_R, CreditAWRF, CreditGap
 
 EE = {"EE_D": EE_D, "EE_R": EE_R, "EE_L": EE_L}
 GROUP_EE = {"GroupEE_D": GroupEE_D, "GroupEE_R": GroupEE_R, "GroupEE_L": GroupEE_L}
@@ -69,7 +69,7 @@ def definitions(k, groups, target):
     yield Definition(
         "credit of groups",
         plain.credit_of_groups,
-        {"AWRF": AWRF(**by_group, of="credit"), "CreditGap": CreditGap(groups=groups) @ k},
+        {"AWRF": CreditAWRF(**by_group), "CreditGap": CreditGap(groups=groups) @ k},
         {"AWRF": (absent,), "CreditGap": (absent,)},
     )
 

@@ -349,5 +349,5 @@ def test_a_flaw_of_a_chat_model_is_found(flaw):
 
 def test_every_built_in_kind_is_under_contract():
     built_in = {"t5", "causal", "ct2", "openai", "keyword"}
-    assert built_in == set(list_model_kinds("refinement")) - {"vllm"}  # a plugin's, with its own
+    assert built_in == set(list_model_kinds("refinement"))
     assert isinstance(KeywordRefiner(), ChatModel) and issubclass(OpenAICompatible, ChatModel)

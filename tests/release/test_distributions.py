@@ -32,7 +32,7 @@ def run(*words, **options):
     return result.stdout
 
 
-PLUGINS = ("hello", "classic", "papers", "baselines", "vllm")
+PLUGINS = ("hello", "classic", "papers", "baselines")
 PROJECTS = (".", *(f"plugins/fairtk-{name}" for name in PLUGINS))
 
 

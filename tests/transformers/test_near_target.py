@@ -14,7 +14,8 @@ from test_fair_qr import GROUPS, HALF, fair_qr, topics
 
 from fairtk import Target
 from fairtk.errors import ParameterError
-from fairtk.groups.distances import SparseRows, js_divergence
+from fairtk.groups.divergences import js_divergence
+from fairtk.groups.rows import SparseRows
 from fairtk.measures import AWRF
 from fairtk.transformers.fair_qr import ordering as near_target
 from fairtk.transformers.fair_qr.ordering import exposure_order

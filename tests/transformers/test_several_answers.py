@@ -10,6 +10,7 @@ import pytest
 import tiny_models
 from batch_answers import answered
 from chat_server import KEY, serving
+from dask_cluster import settings_of
 
 import fairtk
 from fairtk import EU, Experiment, Generator, Results, io
@@ -146,11 +147,12 @@ class TestExperiments:
     )
     def test_a_run_and_a_resumed_run(self, server, tmp_path, executor):
         generator = Generator(model(server), answers=3)
-        options = {"save_dir": tmp_path / "store", "executor": executor}
-        first = experiment(server, generator, **options)
-        assert len(server.requests) == 3 * 3  # queries and answers
-        assert first.means.loc["a", "EU(utility='em')"] == pytest.approx(2 / 3)
-        again = experiment(server, generator, **options)
+        with settings_of(executor, tmp_path) as settings:
+            options = {"save_dir": tmp_path / "store", **settings}
+            first = experiment(server, generator, **options)
+            assert len(server.requests) == 3 * 3  # queries and answers
+            assert first.means.loc["a", "EU(utility='em')"] == pytest.approx(2 / 3)
+            again = experiment(server, generator, **options)
         assert len(server.requests) == 9
         pd.testing.assert_frame_equal(again.rankings("a"), first.rankings("a"))
         with Ledger(tmp_path / "store" / FILE) as ledger:

@@ -45,8 +45,9 @@ from fairtk.exposure import TREC
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, Qrels
 from fairtk.frames.ids import as_strings
 from fairtk.groups import Groups, Target, background
-from fairtk.groups.distances import OFFICIAL_TARGETS, LevelSpace, js_parts
+from fairtk.groups.divergences import js_parts
 from fairtk.groups.groups import rows_of
+from fairtk.groups.levels import OFFICIAL_TARGETS, LevelSpace
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.wording import format_list

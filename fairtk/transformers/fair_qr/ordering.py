@@ -30,14 +30,9 @@ from fairtk.frames import (
 )
 from fairtk.frames.ids import Ids
 from fairtk.groups import Divergence, Groups, Target
-from fairtk.groups.distances import (
-    SparseRows,
-    attention_matrix,
-    group_exposure,
-    js_divergence,
-    js_parts,
-    x_log_x,
-)
+from fairtk.groups.divergences import js_divergence, js_parts, x_log_x
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.wording import format_list
 
 _SAME = 1e-12  # values nearer than this are ties

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -354,7 +354,7 @@ def _kept(folder: str | PathLike[str], settings: dict[str, Any]) -> LsaEncoder |
 def _sentence_model(model: str) -> BiEncoder:
     """Return a `pyterrier_dr.SBertBiEncoder` for a local folder or a name on the hub.
 
-    Its ``fingerprint`` is a digest of its files. Cached files are not requested again.
+    Its ``fingerprint`` is a digest of its files.
     """
     folder = _folder(model)
     _check(folder, model)
@@ -383,23 +383,18 @@ def _folder(model: str) -> Path:
             f"the encoder {model!r} must be {_NEEDED}, a name on the Hugging Face hub, or 'lsa', "
             f"got {content} at that path"
         )
-    from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
 
-    try:  # the cache first: no request if all files are cached
-        cached = Path(snapshot_download(model, allow_patterns=_WANTED, local_files_only=True))
-        if (cached / "config.json").is_file() and any(cached.rglob("*.safetensors")):
-            return cached
-    except LocalEntryNotFoundError:
-        pass
-    except HFValidationError as error:
-        _not_found(model, str(error))
-    if constants.HF_HUB_OFFLINE:
-        _not_found(model, "HF_HUB_OFFLINE is set")
     try:
         return Path(snapshot_download(model, allow_patterns=_WANTED))
     except (OSError, ValueError, HfHubHTTPError) as error:
-        _not_found(model, f"{type(error).__name__}: {error}")
+        first = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ModelError(
+            f"the encoder {model!r} is not in the local cache and cannot be downloaded ({first}): "
+            "connect once, use a local folder instead of the name, or use 'lsa', which needs no "
+            "model"
+        ) from None
 
 
 def _check(folder: Path, model: str) -> None:
@@ -425,11 +420,3 @@ def _check(folder: Path, model: str) -> None:
                 f"{pickled[0]}, which is never loaded: a pickled file can run code; convert it "
                 "once with model.save_pretrained(folder, safe_serialization=True)"
             )
-
-
-def _not_found(model: str, reason: str) -> NoReturn:
-    first = " ".join(reason.split())[:200]
-    raise ModelError(
-        f"the encoder {model!r} is not in the local cache and cannot be downloaded ({first}): "
-        "connect once, use a local folder instead of the name, or use 'lsa', which needs no model"
-    ) from None

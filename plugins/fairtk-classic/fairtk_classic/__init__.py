@@ -48,4 +48,4 @@ __all__ = [
 @hookimpl
 def fairtk_measures() -> list[FairMeasure]:
     """Return the measures of this plugin."""
-    return [globals()[name] for name in __all__]
+    return [globals()[name] for name in __all__ if name != "ABR"]  # ABR is EXP with settings

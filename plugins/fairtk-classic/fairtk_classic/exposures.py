@@ -192,7 +192,7 @@ class ExposureMeasure(GroupMeasure):
 
 
 class CombinedExposure(ExposureMeasure):
-    """Base class of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
+    """Base class of EXP, EXPU, EXPRU and the ER measures; a subclass defines `per_group`."""
 
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         **ExposureMeasure.SUPPORTED_PARAMS,
@@ -303,14 +303,17 @@ class GroupExposure(CombinedExposure):
     attribute has no document in the population (``empty="skip"`` compares the others, if there are
     two), or for a ratio with a denominator of 0. A query missing from the run gets the worst
     possible value: 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled runs, exposure is
-    averaged over samples first.
+    averaged over samples first; with ``amortize=False``, the value is the mean over samples.
+
+    `fairtk_classic.ABR` is EXP with ``browsing="RBP(p=0.5)"``, ``population="ranked"`` and
+    ``amortize=False`` (Ghosh, Dutt and Wilson 2021).
     """
 
     identity_name = "fairtk_classic.EXP"
     output_version = 1
     NAME = "EXP"
     PRETTY_NAME = "Group exposure"
-    CITATION = "singh2018fairness"
+    CITATION = "singh2018fairness ghosh2021fair"
     BETTER = "higher"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
@@ -318,13 +321,8 @@ class GroupExposure(CombinedExposure):
         return got.exposure, have.size
 
     def top(self) -> float:
-        """Return the attention of the first rank."""
-        return first_attention(self)
-
-
-def first_attention(measure: CombinedExposure) -> float:
-    """Return the attention of the first rank, the highest mean that a group can have."""
-    return float(measure.model.weights(np.zeros(1, dtype=np.int64))[0])
+        """Return the attention of the first rank, the highest mean that a group can have."""
+        return float(self.model.weights(np.zeros(1, dtype=np.int64))[0])
 
 
 EXP = GroupExposure()
@@ -389,54 +387,11 @@ class GroupRealizedUtility(CombinedExposure):
 EXPRU = GroupRealizedUtility()
 
 
-class AttentionBiasRatio(CombinedExposure):
-    """The smallest mean attention of a group, as a share of the largest.
+ABR = EXP(browsing="RBP(p=0.5)", population="ranked", amortize=False)
+"""The attention bias ratio of Ghosh, Dutt and Wilson (2021): EXP of the documents in each ranking.
 
-    ABR = min over groups of mean attention / max over groups of mean attention (Ghosh, Dutt and
-    Wilson 2021), with the mean over the group's documents in the ranking (``population="ranked"``).
-    In [0, 1]; higher is more even, 1 if all groups get the same. Attention falls geometrically with
-    the rank; the default ``browsing="RBP(p=0.5)"`` is a choice of this plugin.
-
-    Documents without a known group keep their ranks and belong to no group; a document of several
-    groups counts fractionally. The value is undefined (NaN) if a group of the attribute has no
-    document in the ranking (``empty="skip"`` compares the others, if there are two, although the
-    ranking then looks even), or if no document has a known group. A query missing from the run gets
-    0. On sampled runs, the value is the mean over samples; ``amortize=True`` averages attention
-    over samples first.
-    """
-
-    identity_name = "fairtk_classic.ABR"
-    output_version = 1
-    NAME = "ABR"
-    PRETTY_NAME = "Attention bias ratio"
-    CITATION = "ghosh2021fair"
-    BETTER = "higher"
-    MISSING = 0.0
-    SUPPORTED_PARAMS: ClassVar = {
-        "cutoff": p.CUTOFF,
-        "groups": p.GROUPS,
-        "browsing": p.browsing("RBP(p=0.5)"),
-        "population": p.population("ranked"),
-        "unlabeled": p.UNLABELED,
-        "amortize": p.amortize(False),
-        "empty": p.EMPTY,
-    }
-
-    @property
-    def combined(self) -> str:
-        """How the groups are compared: always min / max."""
-        return "min/max"
-
-    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
-        """Return exposure and number of documents."""
-        return got.exposure, have.size
-
-    def top(self) -> float:
-        """Return the attention of the first rank."""
-        return first_attention(self)
-
-
-ABR = AttentionBiasRatio()
+Attention falls geometrically with the rank; p=0.5 is a choice of this plugin.
+"""
 
 
 GAMMA = Param(

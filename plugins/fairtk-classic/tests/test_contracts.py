@@ -62,8 +62,8 @@ MEASURES = [
     (Skew(**T, group="b", smoothing=0.1) @ 4, None),
     (MinSkew(**T, smoothing=0.1) @ 4, math.log(0.1)),
     (MaxSkew(**T) @ 4, math.log(5)),
-    (ABR(groups=GROUPS), None),
-    (ABR(groups=SOFT, amortize=True, empty="skip") @ 4, None),
+    (ABR(groups=GROUPS), 0.0),
+    (ABR(groups=SOFT, amortize=True, empty="skip") @ 4, 0.0),
     (EXP(groups=GROUPS) @ 6, 0.0),
     (EXP(groups=GROUPS, combine="max-min", population="collection") @ 6, 1.0),
     (EXP(groups=GROUPS, combine="variance", browsing="TREC"), 2 / 9),
@@ -120,4 +120,5 @@ class TestContract(MeasureContract):
 def test_all_measures_are_here():
     import fairtk_classic
 
-    assert {type(m).NAME for m, _ in MEASURES} == set(fairtk_classic.__all__)
+    names = {*fairtk_classic.__all__} - {"ABR"}  # which is EXP
+    assert {type(m).NAME for m, _ in MEASURES} == names

@@ -1,7 +1,7 @@
 """FA*IR: enough protected documents in every prefix of a ranking.
 
-`FAStarIR` reranks. `mtable` and `multinomial_test` are its tests, `fail_probability` is the
-probability that an m-table rejects a fair ranking, and `mtree` has the smallest fair counts.
+`FAStarIR` reranks. `mtable` and `multinomial_test` are its tests, and `fail_probability` is the
+probability that an m-table rejects a fair ranking.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from fairtk_baselines.fa_star_ir.prefix_tests import (
     MultinomialTest,
     fail_probability,
     mtable,
-    mtree,
     multinomial_test,
 )
 from fairtk_baselines.levels import NO_TARGET, NO_TARGET_KIND
@@ -36,7 +35,6 @@ __all__ = [
     "MultinomialTest",
     "fail_probability",
     "mtable",
-    "mtree",
     "multinomial_test",
 ]
 

@@ -377,7 +377,6 @@ def _first_midpoint(low: float, high: float, alpha: float) -> float:
 
 
 MOST_COUNTS = 1_000_000  # vectors over all prefixes for which the fail probability is exact
-MOST_NODES = 100_000  # maximum per level of the tree
 
 
 @dataclass(frozen=True)
@@ -482,51 +481,3 @@ def lowest_of_samples(k: int, p: FloatArray, samples: int, seed: int) -> FloatAr
         counts[np.arange(samples), group[length - 1]] += 1
         np.minimum(lowest, shared_cdf(counts[:, :-1], length, p), out=lowest)
     return lowest
-
-
-def mtree(
-    k: int,
-    p: Sequence[float],
-    alpha: float = 0.1,
-    adjust: str = "nearest",
-    test: MultinomialTest | None = None,
-) -> list[IntArray]:
-    """Return the m-tree (Zehlike et al., IPM 2022): the minimum counts of fair prefixes.
-
-    With one group it is the m-table; with several, a prefix can be fair in several ways. The child
-    of a node is the node itself if its counts are also fair in the next prefix, otherwise all fair
-    counts with one more document of a group. `fairtk_baselines.FAStarIR` does not use the tree.
-
-    Args:
-        k: see `multinomial_test`.
-        p: see `multinomial_test`.
-        alpha: see `multinomial_test`.
-        adjust: see `multinomial_test`.
-        test: a test to use instead of these arguments.
-
-    Returns:
-        The sorted nodes of the prefixes of 1, 2, ..., k documents; each of shape (n_nodes,
-        n_groups). A level is empty if one more document makes no node of the level before fair, and
-        so are the levels below.
-
-    Raises:
-        ParameterError: an argument is out of its range, or the tree is too wide.
-    """
-    test = test or multinomial_test(k, p, alpha, adjust)
-    share, limit = np.array(test.p), test.limit
-    more = np.eye(len(share), dtype=np.int64)
-    nodes = np.zeros((1, len(share)), dtype=np.int64)
-    levels = []
-    for length in range(1, test.k + 1):
-        fair = shared_cdf(nodes, length, share) > limit
-        grown = (nodes[~fair][:, None, :] + more).reshape(-1, len(share))
-        grown = np.unique(grown, axis=0)
-        grown = grown[shared_cdf(grown, length, share) > limit]
-        nodes = np.unique(np.concatenate([nodes[fair], grown]), axis=0)
-        if len(nodes) > MOST_NODES:
-            raise ParameterError(
-                f"mtree: prefix {length} has {len(nodes)} nodes, more than {MOST_NODES}; take a "
-                "smaller k or fewer groups (reranking needs no tree)"
-            )
-        levels.append(nodes)
-    return levels

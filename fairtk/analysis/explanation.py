@@ -11,17 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display.tables import frame_html
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
-from fairtk.frames.accepted import as_frame
-from fairtk.frames.columns import from_ir_measures, require_columns
-from fairtk.groups import Groups, Target
-from fairtk.groups.distances import LevelSpace
-from fairtk.io.qrels import as_qrels
-from fairtk.io.runs import as_run
-from fairtk.measures.awrf import AWRF
-from fairtk.measures.contributions import (
+from fairtk.analysis.contributions import (
     ABSENT,
     awrf_parts,
     exposure_of_rows,
@@ -29,11 +19,7 @@ from fairtk.measures.contributions import (
     loss_parts,
     rank_bands,
 )
-from fairtk.measures.ee import EE_L
-from fairtk.measures.evaluation import evaluate
-from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
-from fairtk.measures.group_ee import GroupEE_L
-from fairtk.measures.group_names import (
+from fairtk.analysis.group_names import (
     LABELS,
     NOT_SHOWN,
     UNSEEN,
@@ -41,6 +27,20 @@ from fairtk.measures.group_names import (
     group_columns,
     join_names,
 )
+from fairtk.display.tables import frame_html
+from fairtk.errors import InputError, ParameterError
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
+from fairtk.frames.accepted import as_frame
+from fairtk.frames.columns import from_ir_measures, require_columns
+from fairtk.groups import Groups, Target
+from fairtk.groups.levels import LevelSpace
+from fairtk.io.qrels import as_qrels
+from fairtk.io.runs import as_run
+from fairtk.measures.awrf import AWRF
+from fairtk.measures.ee import EE_L
+from fairtk.measures.evaluation import evaluate
+from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
+from fairtk.measures.group_ee import GroupEE_L
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
@@ -248,7 +248,7 @@ class Explanation:
             ParameterError: the suffix of the file is not supported.
             InputError: its folder does not exist.
         """
-        from fairtk.measures.explain_figure import draw
+        from fairtk.analysis.explanation_figure import draw
 
         return draw(self, path)
 
@@ -265,7 +265,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         about = "; ".join(self.summary)
         about = f"{about}: by group (drawn: exposure, and the target as a line); .by_rank and "
-        from fairtk.measures.explain_figure import group_pictures
+        from fairtk.analysis.explanation_figure import group_pictures
 
         pictures = group_pictures(self)
         html = frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
@@ -501,4 +501,5 @@ def _require_sum(measure: Any) -> None:
 
 def _depth(measure: Any, judged: LabeledRun) -> int:
     deepest = int(judged.run.position.max(initial=0)) + 1
-    return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
+    cutoff = measure.params.get("cutoff")
+    return deepest if cutoff is None else min(deepest, cutoff)

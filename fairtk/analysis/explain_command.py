@@ -10,7 +10,6 @@ import click
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import echo_frame, show
 from fairtk.cli.signature import in_options, signature_command
-from fairtk.plugins.streams import to_stderr
 
 _PARTS = ("group", "attribute", "rank", "query", "document")
 
@@ -61,6 +60,7 @@ def command(
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
       fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis.explanation import explain
     from fairtk.experiment.inputs import (
         GivenGroups,
         complete_measure,
@@ -69,28 +69,26 @@ def command(
     )
     from fairtk.io.runs import as_run
     from fairtk.measures.ee import EE_L
-    from fairtk.measures.explain import explain
 
     measure, *more = measures
     if more:
         text = f"expected one -m/--measure, got {len(measures)}"
         raise click.UsageError(text, click.get_current_context())
-    with to_stderr():
-        options = GivenGroups.read(groups, target)
-        parsed = parse_with(options, measure)
-        labels = options.labels = prepare_labels(qrels, None, [parsed])
-        parsed = complete_measure(options, parsed)
-        by_document = isinstance(parsed, type(EE_L))
-        explanation = explain(
-            labels,
-            as_run(run, "explain", order),
-            parsed,
-            qid=qid,
-            baseline=None if baseline is None else as_run(baseline, "explain", order),
-            groups=options.crossed if groups and by_document else None,
-            bands=bands or None,
-            parent=parent,
-        )
+    options = GivenGroups.read(groups, target)
+    parsed = parse_with(options, measure)
+    labels = options.labels = prepare_labels(qrels, None, [parsed])
+    parsed = complete_measure(options, parsed)
+    by_document = isinstance(parsed, type(EE_L))
+    explanation = explain(
+        labels,
+        as_run(run, "explain", order),
+        parsed,
+        qid=qid,
+        baseline=None if baseline is None else as_run(baseline, "explain", order),
+        groups=options.crossed if groups and by_document else None,
+        bands=bands or None,
+        parent=parent,
+    )
     if plot is not None:
         explanation.plot(Path(plot))
     if by is not None:

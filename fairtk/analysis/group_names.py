@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from fairtk.analysis.contributions import ABSENT, REST
 from fairtk.frames import GROUP, IntArray
-from fairtk.groups.distances import LevelSpace
-from fairtk.measures.contributions import ABSENT, REST
+from fairtk.groups.levels import LevelSpace
 
 LABELS = ("useful", "not useful", "not judged")
 """The groups of documents by label, if no groups are given."""

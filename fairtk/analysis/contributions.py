@@ -22,12 +22,9 @@ from fairtk.errors import ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.groups import Groups, Target
-from fairtk.groups.distances import (
-    SparseRows,
-    attention_matrix,
-    group_exposure,
-    log_base,
-)
+from fairtk.groups.divergences import log_base
+from fairtk.groups.exposure import attention_matrix, group_exposure
+from fairtk.groups.rows import SparseRows
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
 from fairtk.measures.expected_exposure import ExpectedExposure
@@ -178,7 +175,7 @@ def awrf_parts(
     """
     groups, ranked, n_bands = measure.groups, judged.run, len(ends) + 1
     row, row_query = ranked.ranking, judged.ranking_query
-    if measure["amortize"]:
+    if measure.is_amortized:
         row, row_query = ranked.query, judged.query_of_run
     weight = exposure_of_rows(measure, judged)
     seen = np.flatnonzero(weight)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fairtk.analysis.group_names import NOT_IN_RUN, OUTSIDE, join_names
 from fairtk.display import despine, new_figure, write_figure
 from fairtk.display.figures import BLACK, BLUE, ORANGE, draw_target_bar
 from fairtk.measures.awrf import AWRF
-from fairtk.measures.group_names import NOT_IN_RUN, OUTSIDE, join_names
 
 if TYPE_CHECKING:
-    from fairtk.measures.explain import Explanation
+    from fairtk.analysis.explanation import Explanation
 
 _GROUPS = 12
 _LABELED = 30
