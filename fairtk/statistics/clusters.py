@@ -32,7 +32,8 @@ def cluster_codes(clusters: npt.ArrayLike, n: int) -> IntArray:
         codes, _ = pd.factorize(labels)
     except TypeError as error:
         raise InputError(f"clusters must be texts or numbers: {error}") from None
-    return codes.astype(np.int64, copy=False)
+    integers: IntArray = codes.astype(np.int64, copy=False)
+    return integers
 
 
 def sum_by_cluster(table: FloatArray, codes: IntArray) -> FloatArray:

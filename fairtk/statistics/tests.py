@@ -14,7 +14,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.statistics.arrays import ZERO, check_drawing, numbers
 from fairtk.statistics.bootstrap import batches
-from fairtk.statistics.clusters import cluster_codes, error_of_mean
+from fairtk.statistics.clusters import cluster_codes, error_of_mean, sum_by_cluster
 from fairtk.statistics.intervals import mean_intervals
 
 _EXACT = 20
@@ -43,11 +43,11 @@ def sign_flip_means(
         Two arrays of shape (vectors,); the first vector is the identity.
     """
     n, total = len(differences), float(differences.sum())
-    values, weights = differences, np.ones(n)  # the sum and the size of each cluster
+    # the sum and the size of each cluster
+    values, weights = differences, np.ones(n)
     if codes is not None:
-        values, weights = np.bincount(codes, differences), np.bincount(codes).astype(np.float64)
-        order = np.lexsort((weights, values))
-        values, weights = values[order], weights[order]
+        table = sum_by_cluster(np.stack([values, weights]), codes)
+        values, weights = table[:, np.lexsort(table[::-1])]
     n_signs = len(values)
     if n_signs <= _EXACT:
         sums, sizes = values[:1], weights[:1]
