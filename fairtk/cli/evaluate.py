@@ -34,6 +34,7 @@ def command(
     no_qrels: bool,
     per_query: bool,
     page: str | None,
+    cluster: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -83,11 +84,11 @@ def command(
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
         # a page shows the rankings, and their columns may have clusters; nothing else needs them
-        if page is None and options["cluster"] is None:
+        if page is None and cluster is None:
             results = evaluate_runs(labels, files, **options)
             emit(results.remarks)
         else:
-            results = evaluate(labels, files, **options)
+            results = evaluate(labels, files, cluster=cluster, **options)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"

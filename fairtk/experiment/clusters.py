@@ -79,8 +79,8 @@ def clusters_of(
         )
     if unknown and column is None:
         warn(
-            f"{place}: {len(unknown)} of {len(unknown) + len(qids)} queries are not measured and are "
-            f"ignored ({format_list(unknown)})",
+            f"{place}: {len(unknown)} of {len(unknown) + len(qids)} queries are not measured and "
+            f"are ignored ({format_list(unknown)})",
             DataWarning,
             stacklevel=4,
         )

@@ -103,7 +103,7 @@ class Results:
         remarks: what a reader of the values must know.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
         credits: frames of credit by system, if the rankings have none; see `credit`.
-        topics: the topics, with all columns; `None` if there are none.
+        topics: the topics, with all columns; `None` if unknown.
         clusters: the cluster of each query, with the qids as index and the column as name, if
             intervals and tests take clusters into account; see `with_clusters`.
     """

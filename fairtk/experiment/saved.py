@@ -129,9 +129,9 @@ def _topics(results: Results) -> pd.DataFrame:
     topics = pd.DataFrame({QID: results.per_query[QID].unique()})
     if results.topics is not None:
         names = results.topics.columns.drop([QID, QUERY], errors="ignore")
-        kept = [n for n in names if infer_dtype(results.topics[n], skipna=True) in _SIMPLE]
-        topics = results.topics[[QID, *kept]].drop_duplicates()
-        is_single = topics.groupby(QID)[kept].nunique(dropna=False).le(1).all()
+        simple = [n for n in names if infer_dtype(results.topics[n], skipna=True) in _SIMPLE]
+        topics = results.topics[[QID, *simple]].drop_duplicates()
+        is_single = topics.groupby(QID)[simple].nunique(dropna=False).le(1).all()
         topics = topics[[QID, *is_single.index[is_single]]].drop_duplicates()
     if results.clusters is not None:
         topics = topics.assign(**{results.clusters.name: topics[QID].map(results.clusters)})
