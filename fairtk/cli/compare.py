@@ -17,7 +17,7 @@ from fairtk.errors import InputError
     "Compare run files with a baseline: tests and intervals.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
-        "ignore_identical_ids",
+        "ignore_identical_ids cluster",
         "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
         "levels",
         "fairtk.experiment:Comparison.queries_needed": "difference power",
@@ -68,6 +68,10 @@ def command(
     --margin adds p-values: p_not_worse for non-inferiority (a one-sided t-test), p_equivalent for
     equivalence (two one-sided t-tests).
 
+    --cluster is for queries that are not independent: questions of one user, variants or
+    translations of a question, turns of a conversation. Intervals and tests are then over the
+    clusters. There is no Wilcoxon test.
+
     For sampled runs, --levels splits the standard error of a difference. error_queries is the part
     from the choice of queries, which remains with infinitely many samples. error_samples is the
     part from sampling, and low_samples to high_samples is the interval for these queries alone.
@@ -78,6 +82,7 @@ def command(
       fairtk compare qrels.txt bm25.run fair.run -m "E(nDCG@5)" -m EE_D@5 --baseline bm25.run
       fairtk compare qrels.txt *.run -m EE_R@5 --test randomization --format latex --output t.tex
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
+      fairtk compare qrels.txt *.run -m EE_R@5 --cluster user=topics.tsv
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --page page.html
     """  # noqa: D301 - click reads the backslash

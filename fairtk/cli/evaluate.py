@@ -15,7 +15,7 @@ from fairtk.cli.signature import signature_command
     "Evaluate run files against qrels.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
-        "ignore_identical_ids"
+        "ignore_identical_ids cluster"
     },
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
@@ -33,6 +33,7 @@ def command(
     no_qrels: bool,
     per_query: bool,
     page: str | None,
+    cluster: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -80,10 +81,12 @@ def command(
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
-    # a page shows the rankings, which nothing else here needs
-    results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
-    if page is None:
+    # a page shows the rankings, and their columns may have clusters; nothing else needs them
+    if page is None and cluster is None:
+        results = evaluate_runs(labels, files, **options)
         emit(results.remarks)
+    else:
+        results = evaluate(labels, files, cluster=cluster, **options)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"

@@ -56,6 +56,13 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "Generated answers (columns qid, sample, qanswer), for EU; one file per run, in "
         "the order of the runs.",
     },
+    "cluster": {
+        "type": str,
+        "metavar": "[COLUMN=]FILE|COLUMN",
+        "help": "Clusters of queries that are not independent, such as the questions of one user, "
+        "which intervals and tests take into account: a file with the columns qid and cluster (or "
+        "qid and another column), or a column of the input.",
+    },
     "folder": {"type": str},
     "gold": {
         "type": FILE,

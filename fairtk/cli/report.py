@@ -19,7 +19,7 @@ from fairtk.errors import InputError
     {
         "fairtk.experiment:open_results": "folder qrels gold measures groups target chains",
         "fairtk.experiment:export": "setting",
-        "fairtk.report.page:page_text": "title baseline test correction cutoff license",
+        "fairtk.report.page:page_text": "title baseline test correction cutoff cluster license",
     },
 )
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",

@@ -65,6 +65,7 @@ def evaluate(
     target: Any = (),
     parent: str | None = None,
     ignore_identical_ids: bool = False,
+    cluster: Any = None,
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -88,6 +89,9 @@ def evaluate(
         ignore_identical_ids: leave out documents whose docno is the qid, in qrels and runs, as
             BEIR does for collections whose queries are documents. Remove them before a sampler
             with `fairtk.transformers.IgnoreIdenticalIds`, because their scores scale the others.
+        cluster: clusters of queries that are not independent, such as the questions of one user,
+            which intervals and tests take into account. A column of the qrels or runs, a file with
+            qid and this column (also ``"COLUMN=FILE"``), a frame, or a dict from qid to cluster.
 
     Returns:
         The results, with the runs as systems.
@@ -101,7 +105,7 @@ def evaluate(
         target=target, parent=parent, ignore_identical_ids=ignore_identical_ids,
     )  # fmt: skip
     emit(results.remarks)
-    return results
+    return results if cluster is None else results.with_clusters(cluster, "evaluate")
 
 
 def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
@@ -301,6 +305,7 @@ def compare(
     seed: int = 42,
     margin: Margin = None,
     levels: bool = False,
+    cluster: Any = None,
     **options: Any,
 ) -> Comparison:
     """Compare runs with a baseline, as the command ``fairtk compare`` does.
@@ -322,6 +327,7 @@ def compare(
         levels: estimate the standard errors over queries, over samples and, for EU, over answers
             separately (`fairtk.statistics.two_level_mean`). Samples with the same number are paired
             between runs, because runs with the same seed share random numbers.
+        cluster: see `evaluate`.
         options: other options of `evaluate`.
 
     Raises:
@@ -348,6 +354,8 @@ def compare(
         values = _on_common(evaluation.values, evaluation._objects, checked.values())
         n = values.per_query[QID].nunique()
         results = replace(results, values=values, config={**results.config, "queries": n})
+    if cluster is not None:
+        results = results.with_clusters(cluster, "compare")
     settings: dict[str, Any] = {
         "test": test,
         "confidence": confidence,
@@ -357,6 +365,7 @@ def compare(
         "queries": queries,
         "margin": checked_margins(results, margin),
         "levels": levels,
+        "cluster": None if results.clusters is None else results.clusters.name,
         "is_named": baseline is not None,
     }
     drawing = {name: settings[name] for name in DRAWING}

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.errors import ParameterError
 from fairtk.experiment.answer_spread import AnswerSpread, reads_answers, spread_over_answers
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
@@ -149,6 +150,7 @@ class SystemComparison:
         baseline: the system that others are compared with.
         measures: the measures.
         means: systems by measures, for measures that compare groups of queries.
+        clusters: the cluster of each query, with the qids as index; `None` without clusters.
     """
 
     def __init__(
@@ -158,6 +160,7 @@ class SystemComparison:
         baseline: str,
         measures: Sequence[MeasureInfo],
         means: pd.DataFrame,
+        clusters: pd.Series | None = None,
     ) -> None:
         # by measure: a row per system, a column per query
         self.tables = {
@@ -165,6 +168,10 @@ class SystemComparison:
             for measure, part in per_query.groupby("measure", sort=False)
         }
         self.systems, self.baseline, self.means = systems, baseline, means
+        self.clusters = clusters
+        if clusters is not None:
+            codes, _ = pd.factorize(clusters)
+            self._codes = pd.Series(codes, clusters.index)
         self.measures = {info.label: info for info in measures}
 
     def _compares_queries(self, measure: str) -> bool:
@@ -175,6 +182,11 @@ class SystemComparison:
         table = self.tables[measure]
         defined = ~np.isnan(table.to_numpy()).any(axis=0)
         return table.loc[:, defined & (not self._compares_queries(measure))]
+
+    def _drawing(self, drawing: Mapping[str, Any], qids: pd.Index) -> dict[str, Any]:
+        """Return the options of a test, with the clusters of these queries."""
+        clusters = None if self.clusters is None else self._codes.loc[qids].to_numpy()
+        return {**drawing, "clusters": clusters}
 
     def table(
         self,
@@ -194,7 +206,7 @@ class SystemComparison:
         margins = margin if isinstance(margin, Mapping) else dict.fromkeys(self.tables, margin)
         for measure, table in self.tables.items():
             defined = self._testable(measure)
-            tested = self._tested(measure, table.to_numpy(), correction, drawing, on_untested)
+            tested = self._tested(measure, correction, drawing, on_untested)
             for record in tested:
                 system = record["system"]
                 record["undefined"] = int(np.isnan(table.to_numpy()).any(axis=0).sum())
@@ -202,8 +214,8 @@ class SystemComparison:
                     limit = margins.get(measure) if system != self.baseline else None
                     record |= self._margin_tests(measure, defined, system, limit)
                 if variances is not None:
-                    confidence = drawing["confidence"]
-                    record |= self._by_level(measure, defined, system, variances, confidence)
+                    options = self._drawing({"confidence": drawing["confidence"]}, defined.columns)
+                    record |= self._by_level(measure, defined, system, variances, options)
                 rows.append(record)
         frame = pd.DataFrame(rows)
         return frame.fillna({"answers": ""}) if "answers" in frame.columns else frame
@@ -229,8 +241,9 @@ class SystemComparison:
             if self._compares_queries(measure):
                 continue
             values = table.to_numpy()
-            values = values[:, ~np.isnan(values).any(axis=0)]
-            tests = [paired_test(values[i], values[j], **drawing) for i, j in pairs]
+            defined = ~np.isnan(values).any(axis=0)
+            values, options = values[:, defined], self._drawing(drawing, table.columns[defined])
+            tests = [paired_test(values[i], values[j], **options) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # equal systems need no warning
                     pair = self.systems[i], self.systems[j]
@@ -246,7 +259,6 @@ class SystemComparison:
     def _tested(
         self,
         measure: str,
-        values: FloatArray,
         correction: str | None,
         drawing: Mapping[str, Any],
         on_untested: OnUntested,
@@ -258,21 +270,28 @@ class SystemComparison:
                 f"{measure} cannot be tested over queries, because it compares groups of queries; "
                 "use fairtk.credit.query_gain, which resamples queries"
             )
-        values = values[:, ~np.isnan(values).any(axis=0)]
+        values = self.tables[measure].to_numpy()
+        defined = ~np.isnan(values).any(axis=0)
+        options = self._drawing(drawing, self.tables[measure].columns[defined])
+        values = values[:, defined]
         n, baseline = values.shape[1], self.systems.index(self.baseline)
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
         if compares_queries:  # `values` are those of the inner measure
             means, values = self.means.loc[self.systems, measure].to_numpy(), values[:, :0]
+            options |= {"clusters": None}
         tested: tuple[str, ...] = (*_TESTED, "p", "effect")
         if drawing["test"] == "wilcoxon":  # interval and p-value are those of the estimate
             tested = (*_TESTED, "estimate", "p", "effect")
         records: list[dict[str, Any]] = []
+        n_clusters = len(set(() if options["clusters"] is None else options["clusters"]))
         for index, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
+            if self.clusters is not None:
+                record["clusters"] = n_clusters
             record |= dict.fromkeys((*tested[:-1], "p_corrected", "effect"), math.nan)
             record |= {"estimand": PSEUDOMEDIAN} if "estimate" in tested else {}
             if index != baseline:
-                result = paired_test(values[index], values[baseline], **drawing)
+                result = paired_test(values[index], values[baseline], **options)
                 record |= {name: getattr(result, name) for name in tested}
                 if result.note and not compares_queries:
                     on_untested(_untested_text(system, self.baseline, measure, result))
@@ -289,9 +308,10 @@ class SystemComparison:
             return {"p_not_worse": math.nan, "p_equivalent": math.nan}
         x, y = table.loc[system].to_numpy(), table.loc[self.baseline].to_numpy()
         better = self.measures[measure].better
+        options = self._drawing({}, table.columns)
         return {
-            "p_not_worse": non_inferiority_test(x, y, margin, better=better).p,
-            "p_equivalent": equivalence_test(x, y, margin).p,
+            "p_not_worse": non_inferiority_test(x, y, margin, better=better, **options).p,
+            "p_equivalent": equivalence_test(x, y, margin, **options).p,
         }
 
     def _by_level(
@@ -300,13 +320,13 @@ class SystemComparison:
         table: pd.DataFrame,
         system: str,
         variances: Variances,
-        confidence: float,
+        options: Mapping[str, Any],
     ) -> dict[str, Any]:
         names = ["error_queries", "error_samples", "low_samples", "high_samples"]
         if system == self.baseline:
             return dict.fromkeys(names, math.nan)
         differences, variance, part = self._differences(measure, table, system, variances)
-        levels = two_level_mean(differences, variance, part, confidence=confidence)
+        levels = two_level_mean(differences, variance, part, **options)
         record = {name: getattr(levels, name) for name in names}
         if part is not None:
             record["error_answers"] = levels.error_answers
@@ -335,6 +355,11 @@ class SystemComparison:
         n_answers: Sequence[int] | None = None,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
+        if self.clusters is not None:
+            raise ParameterError(
+                f"queries_needed does not support clusters ({self.clusters.name}), because it is "
+                "for independent queries; compare without `cluster`"
+            )
         rows: list[list[Any]] = []
         n_samples = checks.listed("n_samples", n_samples)
         if n_answers is not None:

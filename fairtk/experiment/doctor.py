@@ -25,7 +25,7 @@ from fairtk.experiment.inputs import (
     parse_with,
     read_groups,
 )
-from fairtk.frames import LABEL, QID, RANK, SCORE, Qrels, Run
+from fairtk.frames import LABEL, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
 from fairtk.frames.columns import PARENT, from_ir_measures
 from fairtk.groups import Groups, Target

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -27,6 +27,7 @@ from fairtk.errors import (
     UndefinedWarning,
     warn,
 )
+from fairtk.experiment.clusters import clusters_of
 from fairtk.experiment.comparison import (
     Margin,
     OnUntested,
@@ -102,6 +103,9 @@ class Results:
         remarks: what a reader of the values must know.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
         credits: frames of credit by system, if the rankings have none; see `credit`.
+        topics: the topics, with all columns; `None` if unknown.
+        clusters: the cluster of each query, with the qids as index and the column as name, if
+            intervals and tests take clusters into account; see `with_clusters`.
     """
 
     values: Values
@@ -112,6 +116,8 @@ class Results:
     remarks: tuple[Remark, ...] = ()
     baseline: str | None = None
     credits: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    topics: pd.DataFrame | None = None
+    clusters: pd.Series | None = None
     _rows: SystemRows
     _notes: Callable[[str], pd.DataFrame]
     _labels: Qrels | pd.DataFrame | None  # `None` without measures
@@ -365,6 +371,7 @@ class Results:
         *,
         margin: Margin = None,
         levels: bool = False,
+        cluster: Any = None,
     ) -> pd.DataFrame:
         """Compare all systems with a baseline, on queries with defined values for all systems.
 
@@ -379,6 +386,8 @@ class Results:
             levels: whether to estimate the errors over queries, over samples and, for EU, over the
                 answers of a model separately (`fairtk.statistics.two_level_mean`); samples with the
                 same number are paired, and equal prompts share their answers.
+            cluster: the clusters of queries that are not independent, as for `with_clusters`;
+                `None` for those of the results, if any.
 
         Returns:
             A row per measure and system, with the columns
@@ -386,6 +395,7 @@ class Results:
             - ``system``, ``measure``, ``mean``, ``n`` (queries), ``difference``, ``low``, ``high``,
               ``p``, ``p_corrected``, ``effect`` (Cohen's dz);
             - ``undefined`` (excluded queries), ``failed`` (queries with the worst value);
+            - with clusters, ``clusters`` (their number), after ``n``;
             - with the Wilcoxon test, ``estimate`` and ``estimand`` (``"pseudomedian"``): ``low``,
               ``high`` and ``p`` are then those of the estimate;
             - with a margin, ``p_not_worse`` and ``p_equivalent``;
@@ -397,11 +407,45 @@ class Results:
             There are no tests of ``ByGroup(by="query")``.
 
         Raises:
-            ParameterError: there is no baseline, or a margin is not above 0.
-            NotFoundError: the system, test, correction or measure is unknown.
+            ParameterError: there is no baseline, a margin is not above 0, or the Wilcoxon test has
+                clusters.
+            NotFoundError: the system, test, correction, measure or column is unknown.
+            InputError: `cluster` is invalid.
         """
         drawing = {"test": test, "confidence": confidence}
-        return compared_systems(self, baseline, drawing, correction, margin, levels)
+        results = self if cluster is None else self.with_clusters(cluster, "compare")
+        return compared_systems(results, baseline, drawing, correction, margin, levels)
+
+    def with_clusters(self, cluster: Any, where: str = "with_clusters") -> Self:
+        """Return the results with clusters of queries, which intervals and tests then use.
+
+        The queries of a cluster are not independent: questions of one user, variants,
+        translations, turns or seeds of one question.
+
+        Args:
+            cluster: the name of a column of the topics, the qrels or the runs; a file with ``qid``
+                and this column, also ``"COLUMN=FILE"``; a frame; or a dict from qid to cluster.
+            where: the caller, for messages.
+
+        Raises:
+            NotFoundError: there is no such column or file.
+            InputError: a query has no cluster or several, or all queries are in one cluster.
+            ParameterError: `cluster` is in another form.
+        """
+        qids = self.per_query[QID].unique().tolist()
+        return replace(self, clusters=clusters_of(cluster, self._tables(cluster), qids, where))
+
+    def _tables(self, column: Any) -> Iterator[pd.DataFrame]:
+        """Yield the frames that may have a column with clusters."""
+        if self.topics is not None:
+            yield self.topics
+            if column in self.topics.columns:
+                return
+        labels = self._labels.frame if isinstance(self._labels, Qrels) else self._labels
+        if labels is not None:
+            yield labels
+        for system in self.systems:
+            yield self._rows(system, [QID, column], codes=True)
 
     def queries_needed(
         self,
@@ -659,7 +703,9 @@ def system_comparison(results: Results, baseline: str | None) -> SystemCompariso
         )
     checks.known("system", name, results.systems)
     values = results.values
-    return SystemComparison(values.per_query, results.systems, name, results.measures, values.means)
+    return SystemComparison(
+        values.per_query, results.systems, name, results.measures, values.means, results.clusters
+    )
 
 
 def checked_margins(results: Results, margin: Margin) -> Margin:

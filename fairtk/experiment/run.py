@@ -21,6 +21,7 @@ from fairtk import checks, stage_context
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, as_texts, html_text
 from fairtk.errors import ChangedWarning, InputError, NotFoundError, ParameterError, StageError
+from fairtk.experiment.clusters import clusters_of
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
@@ -49,7 +50,7 @@ from fairtk.experiment.values import (
     stored_notes,
     stored_rows,
 )
-from fairtk.frames import LABEL, QID, SCORE, require_columns
+from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, TEXT, require_columns
 from fairtk.frames.accepted import as_frame, frame_of, is_one_run
 from fairtk.frames.ids import as_strings
 from fairtk.io.qrels import as_qrels
@@ -57,6 +58,9 @@ from fairtk.llm import DeferredError
 from fairtk.llm.chat import Prompt
 from fairtk.remarks import FAILED, MISSING, Remark, emit, make_remark
 from fairtk.wording import format_list
+
+_OF_DOCUMENTS = [DOCNO, "docid", SCORE, RANK, SAMPLE, TEXT]
+"""The columns of topics that results do not need."""
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -153,6 +157,7 @@ def Experiment(
     fail_fast: bool = False,
     retry_failed: bool = False,
     parent: str | None = None,
+    cluster: Any = None,
 ) -> Results:
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
@@ -188,9 +193,12 @@ def Experiment(
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels and groups are
             then of documents. `None` for the column ``parent`` of results, if any.
+        cluster: clusters of queries that are not independent, such as the questions of one user,
+            which intervals and tests take into account: a column of the topics or the qrels, or
+            another form of `Results.with_clusters`.
 
     Raises:
-        InputError: topics, labels or measures are missing or invalid.
+        InputError: topics, labels, measures or clusters are missing or invalid.
         IdentityError: a stage has no identity (only with `save_dir`); see `fairtk.identified`.
         StageError: all queries failed, or one query with `fail_fast`.
         StoreError: the store cannot be read or written.
@@ -214,6 +222,7 @@ def Experiment(
             fail_fast=fail_fast,
             retry_failed=retry_failed,
             parent=parent,
+            cluster=cluster,
         )
     emit(of_input)
     engine = prepared[0]
@@ -272,9 +281,10 @@ def _prepare(
     fail_fast: bool = False,
     retry_failed: bool = False,
     parent: str | None = None,
+    cluster: Any = None,
     durable: bool | None = None,
-) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
-    """Return engine, evaluation, frames of results, names of all systems, and baseline.
+) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None, pd.Series | None]:
+    """Return engine, evaluation, frames of results, names of all systems, baseline, and clusters.
 
     With `durable`, stages require an identity; `None` means only with a `save_dir`.
     """
@@ -305,6 +315,10 @@ def _prepare(
     evaluation = Evaluation(measures, qrels, queries.qids, parent)
     for name, frame in frames.items():
         evaluation.refuse_samples(name, frame)
+    clusters = None
+    if cluster is not None:
+        tables = [queries.frame, *([] if qrels is None else [qrels]), *frames.values()]
+        clusters = clusters_of(cluster, tables, evaluation.qids or queries.qids, "Experiment")
     tree = Tree(pipelines, durable)
     chosen_executor = as_executor(executor, workers, scheduler)
     n_threads = threads or chosen_executor.default_threads
@@ -321,7 +335,7 @@ def _prepare(
         evaluation.refuse_samples,
         retry_failed,
     )
-    return engine, evaluation, frames, order, chosen
+    return engine, evaluation, frames, order, chosen, clusters
 
 
 def _results(
@@ -330,6 +344,7 @@ def _results(
     frames: Mapping[str, pd.DataFrame],
     order: Sequence[str],
     baseline: str | None,
+    clusters: pd.Series | None,
     cells: Mapping[str, Mapping[str, StoredCell]],
     executor: Any,
     stored_failures: Sequence[tuple[str, str, str]] = (),
@@ -398,6 +413,8 @@ def _results(
         _notes=stored_notes(engine.store, chains, engine.topics.digests),
         failures=failures,
         baseline=baseline,
+        topics=engine.topics.frame.drop(columns=_OF_DOCUMENTS, errors="ignore"),
+        clusters=clusters,
         environment=environment(),
     )
 

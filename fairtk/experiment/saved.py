@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.results import Results, answers_in, credit_in
@@ -24,7 +25,7 @@ from fairtk.experiment.values import (
     Values,
     some_columns,
 )
-from fairtk.frames import CREDIT, QANSWER, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, QANSWER, QID, QUERY, RANK, SAMPLE
 from fairtk.frames.columns import ANSWER, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import put_in_place
@@ -42,7 +43,10 @@ _VALUES, _FAILURES, _ANSWERS, _CREDIT = (
     *("values.parquet", "failures.parquet"),
     *("answers.parquet", "credit.parquet"),
 )
-_TABLES = {_VALUES, MEANS, _FAILURES, _NOTES, _LABELS, _ANSWERS, _CREDIT}
+_TOPICS = "topics.parquet"
+_TABLES = {_VALUES, MEANS, _FAILURES, _NOTES, _LABELS, _ANSWERS, _CREDIT, _TOPICS}
+_SIMPLE = ("string", "integer", "floating", "boolean")
+"""The types of columns of topics that are saved."""
 _COUNTS = ("n", "undefined", "failed")
 _RANKINGS, _SYSTEM = "rankings", "system"
 _THEIRS = "system (of the rows)"
@@ -77,6 +81,7 @@ def save(results: Results, folder: Path) -> None:
         "measures": [info.as_json() for info in results.measures],
         "credit": {name: list(frame.columns) for name, frame in results.credits.items()},
         "baseline": results.baseline,
+        "cluster": None if results.clusters is None else results.clusters.name,
         "remarks": [asdict(remark) for remark in results.remarks],
         "experiment": dict(results.config),
     }
@@ -85,6 +90,9 @@ def save(results: Results, folder: Path) -> None:
     frames = {file: _typed(table) for file, table in tables.items()}
     if results.qrels is not None:
         frames[_LABELS] = results.qrels
+    topics = _topics(results)
+    if len(topics.columns) > 1:
+        frames[_TOPICS] = topics
     notes = pd.concat(
         [results.notes(name).assign(system=name) for name in results.systems], ignore_index=True
     )
@@ -114,6 +122,20 @@ def save(results: Results, folder: Path) -> None:
             f"{folder}: cannot write the results ({error.strerror or error}); give a writable "
             "folder with enough free space"
         ) from error
+
+
+def _topics(results: Results) -> pd.DataFrame:
+    """Return the columns of the topics with one text or number per query, and the clusters."""
+    topics = pd.DataFrame({QID: results.per_query[QID].unique()})
+    if results.topics is not None:
+        names = results.topics.columns.drop([QID, QUERY], errors="ignore")
+        simple = [n for n in names if infer_dtype(results.topics[n], skipna=True) in _SIMPLE]
+        topics = results.topics[[QID, *simple]].drop_duplicates()
+        is_single = topics.groupby(QID)[simple].nunique(dropna=False).le(1).all()
+        topics = topics[[QID, *is_single.index[is_single]]].drop_duplicates()
+    if results.clusters is not None:
+        topics = topics.assign(**{results.clusters.name: topics[QID].map(results.clusters)})
+    return topics.reset_index(drop=True)
 
 
 def _write_new(
@@ -257,6 +279,11 @@ def load(folder: Path) -> dict[str, Any]:
             notes = table(_NOTES)
             notes["note"] = notes["note"].map(json.loads).astype(object)
         remarks = tuple(map(read_remark, config.get("remarks", [])))
+        topics = table(_TOPICS) if _TOPICS in digests else None
+        cluster = config.get("cluster")
+        clusters = None
+        if topics is not None and cluster is not None:
+            clusters = topics.set_index(QID)[cluster].dropna()
         return {
             "_rows": rows,
             "values": Values(per_query[COLUMNS], means, undefined, remarks),
@@ -267,6 +294,8 @@ def load(folder: Path) -> dict[str, Any]:
             "failures": table(_FAILURES),
             "credits": _credits(table(_CREDIT), config["credit"]) if config["credit"] else {},
             "baseline": config["baseline"],
+            "topics": topics,
+            "clusters": clusters,
             "config": config["experiment"],
             "environment": environment,
         }

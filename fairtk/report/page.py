@@ -159,6 +159,7 @@ def page_text(
     test: Test = "t",
     correction: Correction | None = "holm",
     cutoff: int = 10,
+    cluster: Any = None,
     sections: Iterable[Section] = (),
     description: str | None = None,
     license: str | None = None,
@@ -176,6 +177,10 @@ def page_text(
         correction: how the p-values of a measure are corrected for the number of systems; results
             of a study keep the study's correction.
         cutoff: the number of ranks to show in each ranking.
+        cluster: clusters of queries that are not independent, such as the questions of one user. A
+            column of the topics, the qrels or the runs, a file with qid and this column (also
+            ``"COLUMN=FILE"``), a frame, or a dict from qid to cluster; `None` for those of the
+            results, if any.
         sections: more sections, folded below the tests.
         description: a sentence on the systems, below the title; `None` for that of the results.
         license: the license of the data; `None` for that of the results.
@@ -188,6 +193,8 @@ def page_text(
         MissingExtraError: Jinja2 is not installed.
     """
     checks.integer("cutoff", cutoff)
+    if cluster is not None:
+        results = results.with_clusters(cluster, "report")
     how = results.config.get("correction") or correction or "none"
     first = baseline or results.baseline or results.systems[0]
     details = drill_down(results, cutoff)

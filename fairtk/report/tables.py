@@ -79,12 +79,16 @@ def mean_intervals_of(
     """
     means = results.values.means
     values = results.per_query[results.per_query["measure"] == measure]
-    table = values.pivot(index="system", columns=QID, values="value").loc[means.index].to_numpy()
-    low, high = mean_intervals(table, confidence=CONFIDENCE, bounds=measure.limits)
+    table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
+    clusters = None if results.clusters is None else results.clusters.loc[table.columns].to_numpy()
+    table = table.to_numpy()
+    low, high = mean_intervals(
+        table, confidence=CONFIDENCE, bounds=measure.limits, clusters=clusters
+    )
     center = means[measure.label].to_numpy()
     reasons = []
     for index, (mean, row) in enumerate(zip(center, table, strict=True)):
-        reason = no_interval(row) if math.isnan(low[index]) else ""
+        reason = no_interval(row, clusters) if math.isnan(low[index]) else ""
         # a sum, or a comparison of groups of queries, is another quantity
         if not reason and (measure.compares_queries or not math.isclose(mean, np.nanmean(row))):
             low[index] = high[index] = math.nan
@@ -113,8 +117,23 @@ SIGNIFICANT = "*"
 
 
 def caption_texts(results: Results) -> list[str]:
-    """Return the texts of remarks below tables; the warnings of a study are on its page only."""
-    return shown_texts(remark for remark in results.remarks if remark.kind != STUDY_WARNING)
+    """Return the texts of remarks below tables; the warnings of a study are on its page only.
+
+    The first one is the number of clusters of queries, if any.
+    """
+    texts = shown_texts(remark for remark in results.remarks if remark.kind != STUDY_WARNING)
+    return [*clusters_text(results), *texts]
+
+
+def clusters_text(results: Results) -> list[str]:
+    """Return the sentence on the clusters of queries, if any."""
+    clusters = results.clusters
+    if clusters is None:
+        return []
+    return [
+        f"Intervals and tests: {clusters.nunique()} clusters of {len(clusters)} queries "
+        f"({printable(str(clusters.name))})."
+    ]
 
 
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
@@ -256,7 +275,8 @@ def baseline_table(
             cells.append(_cell(name, row[name], digits))
             cells += [interval(row["low"], row["high"], digits)] if name == before_interval else []
         if row[systems] == baseline:
-            cells[_TESTED_FROM:] = ["baseline", *[""] * (len(heads) - _TESTED_FROM - 1)]
+            first = names.index("difference")
+            cells[first:] = ["baseline", *[""] * (len(heads) - first - 1)]
         rows.append(cells)
     how = "not corrected"
     if correction != "none":
@@ -301,10 +321,6 @@ def queries_tested(compared: SystemComparison) -> str:
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
     return f"n = {most} queries{fewer and f' ({fewer})'}"
-
-
-_TESTED_FROM = 4
-"""The index of the first cell that depends on the baseline."""
 
 
 def _cell(name: str, value: Any, digits: int) -> str:

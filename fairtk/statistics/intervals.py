@@ -10,10 +10,15 @@ import numpy.typing as npt
 from fairtk import checks
 from fairtk.frames import FloatArray
 from fairtk.statistics.arrays import ZERO, numbers
+from fairtk.statistics.clusters import cluster_codes, sum_by_cluster
 
 TOO_FEW = "fewer than two values are defined"
 
 EQUAL_VALUES = "all values are equal"
+
+ONE_CLUSTER = "all values are in one cluster"
+
+EQUAL_CLUSTERS = "the means of all clusters are equal"
 
 
 def mean_intervals(
@@ -21,6 +26,7 @@ def mean_intervals(
     *,
     confidence: float = 0.95,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    clusters: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Compute Student's t intervals of means over queries.
 
@@ -29,15 +35,22 @@ def mean_intervals(
             NaN.
         confidence: the level of each interval, in (0, 1).
         bounds: the smallest and the largest possible value, which clip the intervals.
+        clusters: the cluster of each query, shape (queries,): the queries of a cluster are not
+            independent, such as the questions of one user, and the degrees of freedom are those of
+            the clusters. `None` if all queries are independent.
 
     Returns:
         The lower and the upper ends, each of shape (means,), with the mean between them. They are
-        NaN for fewer than two defined values, and if all values are equal: an interval of width 0
-        would claim certainty. `no_interval` returns the reason.
+        NaN for fewer than two defined values or clusters, and if all values or the means of all
+        clusters are equal: an interval of width 0 would claim certainty. `no_interval` returns the
+        reason.
 
     Raises:
-        InputError: a value is infinite or not a number.
+        InputError: a value is infinite or not a number, or `clusters` is invalid.
         ParameterError: `confidence` is out of range.
+
+    References:
+        Miller 2024, arXiv 2411.00640 (clusters).
     """
     from scipy.stats import t
 
@@ -45,35 +58,49 @@ def mean_intervals(
     table = numbers(values, "values", ndim=2)
     defined = ~np.isnan(table)
     n = defined.sum(axis=1)
-    enough = n >= 2
     mean = np.where(defined, table, 0.0).sum(axis=1) / np.maximum(n, 1)
-    square = (np.where(defined, table - mean[:, None], 0.0) ** 2).sum(axis=1)
-    degrees = np.maximum(n - 1, 1)
-    half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(square / degrees / np.maximum(n, 1))
+    deviation, count = np.where(defined, table - mean[:, None], 0.0), n
+    if clusters is not None:
+        codes = cluster_codes(clusters, table.shape[1])
+        deviation = sum_by_cluster(deviation, codes)
+        count = (sum_by_cluster(defined.astype(np.float64), codes) > 0).sum(axis=1)
+    square = (deviation**2).sum(axis=1)
+    degrees = np.maximum(count - 1, 1)
+    variance = square * (count / np.maximum(n, 1)) / degrees / np.maximum(n, 1)
+    half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance)
     largest = np.where(defined, np.abs(table), 0.0).max(axis=1, initial=0.0)
     # equal values, up to rounding of their mean
     equal = (np.sqrt(square) <= ZERO * largest) | (half <= ZERO * largest)
-    half[equal | ~enough] = np.nan
+    half[equal | (count < 2)] = np.nan
     # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval
     low = np.maximum(mean - half, np.minimum(bounds[0], mean))
     high = np.minimum(mean + half, np.maximum(bounds[1], mean))
     return low, high
 
 
-def no_interval(values: npt.ArrayLike) -> str:
+def no_interval(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> str:
     """Return the reason if a mean has no interval (see `mean_intervals`), otherwise ``""``.
 
     Args:
         values: shape (n,). NaN is ignored.
+        clusters: as for `mean_intervals`.
 
     Raises:
-        InputError: a value is infinite or not a number.
+        InputError: a value is infinite or not a number, or `clusters` is invalid.
     """
     row = numbers(values, "values", ndim=1)
-    low, _ = mean_intervals(row[None])
+    low, _ = mean_intervals(row[None], clusters=clusters)
     if not math.isnan(low[0]):
         return ""
-    return TOO_FEW if (~np.isnan(row)).sum() < 2 else EQUAL_VALUES
+    defined = ~np.isnan(row)
+    if defined.sum() < 2:
+        return TOO_FEW
+    if clusters is not None:
+        if len(np.unique(cluster_codes(clusters, len(row))[defined])) < 2:
+            return ONE_CLUSTER
+        if not math.isnan(mean_intervals(row[None])[0][0]):
+            return EQUAL_CLUSTERS
+    return EQUAL_VALUES
 
 
 def percentile_interval(

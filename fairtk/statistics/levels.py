@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fairtk.errors import InputError
 from fairtk.statistics.arrays import check_drawing, numbers
+from fairtk.statistics.clusters import cluster_codes, error_of_mean
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
 
 
@@ -54,6 +55,7 @@ def two_level_mean(
     answer_variances: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
 ) -> TwoLevelMean:
     """Compute a mean and the contributions of queries, samples and answers to its error.
 
@@ -67,12 +69,14 @@ def two_level_mean(
         answer_variances: the variances of the values over the answers of a model, same shape; NaN
             or `None` if unknown, which counts as 0 in other errors.
         confidence: the level of the intervals, in (0, 1).
+        clusters: the cluster of each query, as for `mean_intervals`: errors over queries are then
+            those of clusters. Samples and answers are independent between queries.
 
     Returns:
         The mean with its errors; errors and intervals over queries are NaN for fewer than two.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or not a number.
+        InputError: the shapes differ, a value is not a finite number, or `clusters` is invalid.
         ParameterError: `confidence` is out of range.
     """
     from scipy.stats import norm
@@ -88,6 +92,9 @@ def two_level_mean(
                 f"values and {name} must have the same length, got {len(value)} and {len(array)}"
             )
     defined = ~np.isnan(value)
+    codes = None
+    if clusters is not None:
+        codes = np.unique(cluster_codes(clusters, len(value))[defined], return_inverse=True)[1]
     value, variance, answer = value[defined], variance[defined], answer[defined]
     n = len(value)
     if n == 0:
@@ -101,12 +108,14 @@ def two_level_mean(
     within = max(of_samples + (0.0 if math.isnan(of_answers) else of_answers), 0.0)
     within = math.nan if math.isnan(of_samples) else within
     total = float(value.var(ddof=1)) if n > 1 else math.nan
+    if codes is not None:
+        total = n * error_of_mean(value, codes)[0] ** 2 if codes.any() else math.nan
     error = math.sqrt(total / n)
-    (low,), (high,) = mean_intervals(value[None], confidence=confidence)
+    (low,), (high,) = mean_intervals(value[None], confidence=confidence, clusters=codes)
     # an estimated variance of 0 has no interval
     near = float(norm.ppf((1 + confidence) / 2)) * (error_of(within) or math.nan)
     return TwoLevelMean(
         n, mean, error, error_of(total - within), error_of(of_samples), error_of(of_answers),
         float(low), float(high),
-        mean - near, mean + near, no_interval(value) if math.isnan(low) else "",
+        mean - near, mean + near, no_interval(value, codes) if math.isnan(low) else "",
     )  # fmt: skip

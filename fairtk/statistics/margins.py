@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fairtk import checks
 from fairtk.statistics.arrays import check_drawing
+from fairtk.statistics.clusters import error_of_mean
 from fairtk.statistics.tests import no_test, pair_differences
 
 BETTER = ("higher", "lower")
@@ -44,6 +45,7 @@ def non_inferiority_test(
     *,
     better: str = "higher",
     confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
 ) -> MarginTest:
     """Test whether x is less than `margin` worse than y, with a one-sided paired t-test.
 
@@ -56,19 +58,25 @@ def non_inferiority_test(
         margin: the largest acceptable loss, above 0, chosen before looking at the data.
         better: the better direction, ``"higher"`` or ``"lower"``.
         confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
+        clusters: see `paired_test`.
 
     Raises:
         ParameterError: `margin` or `confidence` is out of range.
         NotFoundError: the direction is unknown.
-        InputError: the shapes differ, or a value is infinite or not a number.
+        InputError: the shapes differ, a value is not a finite number, or `clusters` is invalid.
     """
     checks.known("direction `better`", better, BETTER)
-    margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
+    margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence, clusters)
     return replace(margin_test, p=not_below if better == "higher" else not_above)
 
 
 def equivalence_test(
-    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, *, confidence: float = 0.95
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    margin: float,
+    *,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
 ) -> MarginTest:
     """Test whether x and y differ by less than `margin`, with two one-sided paired t-tests.
 
@@ -80,15 +88,16 @@ def equivalence_test(
         y: see `non_inferiority_test`.
         margin: the smallest difference that matters, above 0, chosen before looking at the data.
         confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
+        clusters: see `paired_test`.
 
     Raises:
         ParameterError: `margin` or `confidence` is out of range.
-        InputError: the shapes differ, or a value is infinite or not a number.
+        InputError: the shapes differ, a value is not a finite number, or `clusters` is invalid.
 
     References:
         Schuirmann 1987.
     """
-    margin_test, sides = _one_sided(x, y, margin, confidence)
+    margin_test, sides = _one_sided(x, y, margin, confidence, clusters)
     return replace(margin_test, p=max(sides))
 
 
@@ -102,22 +111,26 @@ def check_margin(margin: object, where: str = "margin") -> float:
 
 
 def _one_sided(
-    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, confidence: float
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    margin: float,
+    confidence: float,
+    clusters: npt.ArrayLike | None,
 ) -> tuple[MarginTest, tuple[float, float]]:
     """Return the result without p-value, and the p-values of the lower and the upper margin."""
     from scipy.stats import t
 
     margin = check_margin(margin)
     check_drawing(confidence, 1)
-    differences = pair_differences(x, y)
+    differences, codes = pair_differences(x, y, clusters)
     n = len(differences)
     mean = float(differences.mean()) if n else math.nan
-    note = no_test(differences)
+    note = no_test(differences, codes)
     if note:
         nothing = math.nan
         return MarginTest(margin, n, mean, nothing, nothing, nothing, note), (nothing, nothing)
-    error = float(differences.std(ddof=1)) / math.sqrt(n)
-    half = float(t.ppf(confidence, n - 1)) * error
-    below, above = (float(t.sf((margin + way * mean) / error, n - 1)) for way in (1, -1))
+    error, degrees = error_of_mean(differences, codes)
+    half = float(t.ppf(confidence, degrees)) * error
+    below, above = (float(t.sf((margin + way * mean) / error, degrees)) for way in (1, -1))
     margin_test = MarginTest(margin, n, mean, mean - half, mean + half, math.nan, note)
     return margin_test, (below, above)

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk import checks
-from fairtk.errors import InputError
-from fairtk.frames import FloatArray
+from fairtk.errors import InputError, ParameterError
+from fairtk.frames import FloatArray, IntArray
 from fairtk.statistics.arrays import ZERO, check_drawing, numbers
 from fairtk.statistics.bootstrap import batches
+from fairtk.statistics.clusters import cluster_codes, error_of_mean, sum_by_cluster
 from fairtk.statistics.intervals import mean_intervals
 
 _EXACT = 20
@@ -21,7 +22,7 @@ _EXACT = 20
 
 
 def sign_flip_means(
-    differences: FloatArray, resamples: int, seed: int
+    differences: FloatArray, resamples: int, seed: int, codes: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smaller and the larger mean of the two sets that each sign vector creates.
 
@@ -29,30 +30,37 @@ def sign_flip_means(
     changes them. With A and B the sums of d - t over P and M, its statistic at shift t is at least
     as extreme as the observed one if |A - B| >= |A + B|, so if A B <= 0: if t is between the means
     of P and M. A vector with an empty set, such as the identity, counts at every shift, so its
-    means are infinite.
+    means are infinite. The differences of a cluster have the same sign.
 
     Args:
         differences: shape (n,), zeros included.
-        resamples: the number of random vectors; with up to 20 differences, all vectors are used,
-            one of each mirrored pair.
+        resamples: the number of random vectors; with up to 20 differences or clusters, all vectors
+            are used, one of each mirrored pair.
         seed: the seed of the random vectors.
+        codes: the cluster of each difference; `None` for clusters of one.
 
     Returns:
         Two arrays of shape (vectors,); the first vector is the identity.
     """
     n, total = len(differences), float(differences.sum())
-    if n <= _EXACT:
-        sums, sizes = differences[:1], np.ones(1)
-        for value in differences[1:]:
+    # the sum and the size of each cluster
+    values, weights = differences, np.ones(n)
+    if codes is not None:
+        table = sum_by_cluster(np.stack([values, weights]), codes)
+        values, weights = table[:, np.lexsort(table[::-1])]
+    n_signs = len(values)
+    if n_signs <= _EXACT:
+        sums, sizes = values[:1], weights[:1]
+        for value, weight in zip(values[1:], weights[1:], strict=True):
             sums = np.concatenate([sums + value, sums])
-            sizes = np.concatenate([sizes + 1, sizes])
+            sizes = np.concatenate([sizes + weight, sizes])
     else:
         generator = np.random.default_rng(seed)
         parts: list[tuple[FloatArray, FloatArray]] = [(np.array([total]), np.array([float(n)]))]
-        for size in batches(resamples, n):
-            drawn = generator.integers(0, 256, (size, -(-n // 8)), dtype=np.uint8)
-            signs = np.unpackbits(drawn, axis=1, count=n)
-            parts.append((signs @ differences, signs.sum(axis=1, dtype=np.float64)))
+        for size in batches(resamples, n_signs):
+            drawn = generator.integers(0, 256, (size, -(-n_signs // 8)), dtype=np.uint8)
+            signs = np.unpackbits(drawn, axis=1, count=n_signs)
+            parts.append((signs @ values, signs @ weights))
         sums, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
     split = (sizes > 0) & (sizes < n)
     kept_mean = sums / np.where(split, sizes, 1.0)
@@ -114,6 +122,7 @@ def paired_test(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
+    clusters: npt.ArrayLike | None = None,
 ) -> PairedTest:
     """Test whether x and y differ, two-sided. Pairs with NaN are ignored.
 
@@ -133,6 +142,10 @@ def paired_test(
         confidence: the level of the interval, in (0, 1).
         resamples: the number of sign vectors of the randomization test.
         seed: the seed of these vectors. Results do not depend on the order of the pairs.
+        clusters: the cluster of each query, shape (n,): the queries of a cluster are not
+            independent, such as the questions of one user. The t-test has the degrees of freedom of
+            the clusters, and the randomization test flips the signs of whole clusters. The Wilcoxon
+            test is refused. `None` if all queries are independent.
 
     Returns:
         The result. Undefined values are NaN, and `PairedTest.note` has the reason. There is no
@@ -142,24 +155,30 @@ def paired_test(
         few differences for a bounded interval (fewer than 6 at 95 %), only the interval is NaN.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or not a number.
+        InputError: the shapes differ, a value is not a finite number, or `clusters` is invalid.
         NotFoundError: the test is unknown.
-        ParameterError: `confidence` or `resamples` is out of range.
+        ParameterError: `confidence` or `resamples` is out of range, or the Wilcoxon test has
+            clusters.
 
     References:
         Hodges and Lehmann 1963 (pseudomedian); Fisher 1935 and Phipson and Smyth 2010
         (randomization); Hollander and Wolfe 1973, the reference of R's ``wilcox.test`` (corrections
-        of the normal approximation: 20 differences of -0.5 have V = 0 and p = 8.554e-06).
+        of the normal approximation: 20 differences of -0.5 have V = 0 and p = 8.554e-06); Miller
+        2024, arXiv 2411.00640 (clusters).
     """
     name = checks.known("test", test, TESTS)
     check_drawing(confidence, resamples)
     checks.integer("seed", seed, least=0)
-    differences = pair_differences(x, y)
+    if name == "wilcoxon" and clusters is not None:
+        raise ParameterError(
+            "test 'wilcoxon' is not supported with clusters; use 't' or 'randomization'"
+        )
+    differences, codes = pair_differences(x, y, clusters)
     n, n_zeros = len(differences), int((differences == 0).sum())
     mean = float(differences.mean()) if n else math.nan
     estimand = PSEUDOMEDIAN if name == "wilcoxon" else MEAN
-    note = no_test(differences)
-    constant = note == SAME_AMOUNT
+    note = no_test(differences, codes)
+    constant = note in (SAME_AMOUNT, SAME_MEANS)
     if note and not (constant and name != "t"):
         if constant:
             note += "; use the randomization test"
@@ -170,26 +189,27 @@ def paired_test(
         )
     estimate = mean
     if name == "t":
-        p = _student(differences)
-        lows, highs = mean_intervals(differences[None], confidence=confidence)
+        p = _student(differences, codes)
+        lows, highs = mean_intervals(differences[None], confidence=confidence, clusters=codes)
         low, high = float(lows[0]), float(highs[0])
     elif name == "wilcoxon":
         estimate, low, high, p = _wilcoxon(differences[differences != 0], 1 - confidence)
     else:
-        ends = sign_flip_means(differences, resamples, seed)
+        ends = sign_flip_means(differences, resamples, seed, codes)
         p = float(((ends[0] <= 0) & (ends[1] >= 0)).mean())
         low, high = _inverted(*ends, 1 - confidence)
     if not constant and math.isnan(low):
         if name == "wilcoxon" and n_zeros:
             few = f"{n - n_zeros} differences other than 0"
-        elif name == "randomization" and n > _EXACT:
+        elif name == "randomization" and (n if codes is None else codes.max() + 1) > _EXACT:
             few = f"{resamples} resamples"
         else:
-            few = f"{n} differences"
+            few = f"{n} differences" if codes is None else f"{codes.max() + 1} clusters"
         note = f"{few} are too few for a bounded interval at {confidence:.4g}"
     elif high - low <= ZERO * abs(estimate):
         low = high = math.nan
-        note = note or "too many differences are equal for an interval"
+        of_clusters = "" if codes is None else " of clusters"
+        note = note or f"too many differences{of_clusters} are equal for an interval"
     effect = cohens_dz(differences)
     return PairedTest(name, n, mean, estimate, estimand, low, high, p, effect, n_zeros, note)
 
@@ -233,42 +253,53 @@ def cohens_dz(differences: npt.ArrayLike) -> float:
     return float(values.mean() / values.std(ddof=1))
 
 
-def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
+def pair_differences(
+    x: npt.ArrayLike, y: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> tuple[FloatArray, IntArray | None]:
     """Return x - y of the defined pairs, sorted so that resampling does not depend on the order.
 
     Differences of 0 up to rounding are 0, and differences that are equal up to rounding are equal.
+    The clusters of these pairs are returned as integers from 0, `None` without clusters.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or not a number.
+        InputError: the shapes differ, a value is not a finite number, or `clusters` is invalid.
     """
     first, second = numbers(x, "x", ndim=1), numbers(y, "y", ndim=1)
     if first.shape != second.shape:
         raise InputError(
             f"x and y must have one value per query, got {len(first)} and {len(second)} values"
         )
+    codes = None if clusters is None else cluster_codes(clusters, len(first))
     defined = ~(np.isnan(first) | np.isnan(second))
     first, second = first[defined], second[defined]
     differences = first - second
     rounding = ZERO * np.maximum(np.abs(first), np.abs(second)).max(initial=0.0)
     differences[np.abs(differences) <= rounding] = 0.0
+    if codes is not None:
+        order = np.argsort(differences, kind="stable")
+        codes = np.unique(codes[defined][order], return_inverse=True)[1]
     differences.sort()
     if len(differences) and differences[-1] - differences[0] <= rounding:
         differences[:] = differences[len(differences) // 2]
-    return differences
+    return differences, codes
 
 
 SAME_AMOUNT = "all pairs differ by the same amount"
+
+SAME_MEANS = "the mean differences of all clusters are equal"
 
 _SMALLEST = 1e-150
 """Numbers below this have a square of 0 in floating-point arithmetic, so they count as 0."""
 
 
-def no_test(differences: FloatArray) -> str:
+def no_test(differences: FloatArray, codes: IntArray | None = None) -> str:
     """Return the reason if the differences have no t-test, otherwise ``""``."""
     if len(differences) == 0:
         return "no pair is defined"
     if len(differences) == 1:
         return "only one pair is defined"
+    if codes is not None and not codes.any():
+        return "all defined pairs are in one cluster"
     if not differences.any():
         return "all differences are 0"
     largest = np.abs(differences).max()
@@ -276,13 +307,20 @@ def no_test(differences: FloatArray) -> str:
         return "all differences are 0"
     if np.ptp(differences) <= ZERO * largest:
         return SAME_AMOUNT
+    if codes is not None:
+        sums = np.bincount(codes, differences - differences.mean())
+        if math.sqrt(float((sums**2).sum())) <= ZERO * largest:
+            return SAME_MEANS
     return ""
 
 
-def _student(differences: FloatArray) -> float:
-    from scipy.stats import ttest_1samp
+def _student(differences: FloatArray, codes: IntArray | None) -> float:
+    from scipy.stats import t, ttest_1samp
 
-    return float(ttest_1samp(differences, 0.0).pvalue)
+    if codes is None:
+        return float(ttest_1samp(differences, 0.0).pvalue)
+    error, degrees = error_of_mean(differences, codes)
+    return float(2 * t.sf(abs(differences.mean()) / error, degrees))
 
 
 _EXACT_RANKS = 50

@@ -49,6 +49,7 @@ class Notes(FairTransformer):
 def world():
     """Return topics and labels; one query has no useful document."""
     topics = pd.DataFrame({"qid": QIDS, "query": [f"words of {q}" for q in QIDS]})
+    topics["user"] = ["ä", "b", "ä", "b"]
     rows = [(q, f"{q}-d{j}", int(j == 1 and q != "q4")) for q in QIDS for j in range(4)]
     return topics, pd.DataFrame(rows, columns=["qid", "docno", "label"])
 
