@@ -324,3 +324,27 @@ def test_no_package_has_a_key(monkeypatch):
         files = members(made.build_package(verbose=False))
     assert b"your key is" in files["ledger.sqlite"]
     assert all(KEY.encode() not in content for content in files.values())
+
+
+class WithKey(fairtk.transformers.FairTransformer):
+    """A stage of a plugin that is given a key."""
+
+    output_version = 1
+
+    def __init__(self, api_key, token="none"):
+        self.api_key, self.token = api_key, token
+
+    def transform(self, inp):
+        return inp.assign(docno="d1", score=1.0, rank=0)
+
+
+def test_keys_of_stages_are_not_saved():
+    key = "sk-0123456789abcdef"
+    topics = pd.DataFrame({"qid": ["q1"], "query": ["a"]})
+    qrels = pd.DataFrame({"qid": ["q1"], "docno": ["d1"], "label": [1]})
+    systems = {"one": WithKey(key), "two": WithKey("another", token=key)}
+    made = fairtk.Experiment(systems, topics, qrels, ["EE_R@1"], save_dir="store")
+    files = members(made.build_package(verbose=False))
+    assert b"WithKey" in files["config.json"]
+    stored = [path.read_bytes() for path in Path("store").iterdir()]
+    assert all(key.encode() not in content for content in [*files.values(), *stored])
