@@ -329,6 +329,8 @@ def test_no_package_has_a_key(monkeypatch):
 class WithKey(fairtk.transformers.FairTransformer):
     """A stage of a plugin that is given a key."""
 
+    SETTINGS = ("api_key", "token")
+
     output_version = 1
 
     def __init__(self, api_key, token="none"):
