@@ -31,7 +31,11 @@ def entries(env, page):
 def summary(env, page):
     """Return the first sentence of a page, empty if it has no text."""
     paragraphs = env.get_doctree(page).findall(nodes.paragraph)
-    own = (one.astext() for one in paragraphs if isinstance(one.parent, nodes.section))
+    own = (
+        one.astext()
+        for one in paragraphs
+        if isinstance(one.parent, nodes.section) and not one.next_node(nodes.image)
+    )
     text = " ".join(next(own, "").split())
     return re.split(r"(?<=[.!?:]) (?=[A-Z`])", text)[0]
 

@@ -18,6 +18,7 @@ def test_pyterrier_finds_a_first_page():
     assert "index.rst" in [page.name for page in PAGES]
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of PyTerrier
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page):
     kinds = set()
