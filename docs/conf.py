@@ -28,6 +28,7 @@ extensions = [
     "commands",
     "formulas",
     "generated_pages",
+    "llms",
 ]
 exclude_patterns = [
     "_build",

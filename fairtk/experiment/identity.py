@@ -426,6 +426,10 @@ def describe(value: Any, where: str) -> Any:
     return _described_object(value, where)
 
 
+_SECRET = ("api_key", "access_token", "auth_token", "token", "password", "secret")
+"""Settings whose texts are never recorded, only their digests."""
+
+
 def _described_object(value: Any, where: str) -> Any:
     cls = type(value)
     name = identity_name(cls)
@@ -435,6 +439,9 @@ def _described_object(value: Any, where: str) -> Any:
     if adapter is None:
         raise IdentityError(f"fairtk cannot inspect {where}, a {name}")
     parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
+    for secret in _SECRET:
+        if isinstance(parts.get(secret), str):
+            parts[secret] = f"text #{digest(parts[secret].encode(), 16)}"
     return {"class": name, "made by": made_by(cls, where), **parts}
 
 

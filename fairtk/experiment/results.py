@@ -51,6 +51,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.answers import STATUSES, statuses_of
 from fairtk.frames.columns import ERROR, PARENT, PROMPT_ID, SOURCE_SAMPLE
+from fairtk.io.artifacts import Artifact
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params
@@ -79,7 +80,7 @@ def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Results:
+class Results(Artifact):
     """The results of `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare`.
 
     Methods accept measures or their labels, e.g. ``"AWRF(groups='gender')@10"``. Results are not
@@ -91,6 +92,9 @@ class Results:
     Saved results that are loaded answer like the original. `per_sample`, `sampling_bias`,
     `queries_needed`, and `compare` with levels need the measures themselves, so their plugins must
     be installed, and their groups and targets registered.
+
+    Results are artifacts of PyTerrier: `build_package`, `to_hf` and `to_zenodo` share what `save`
+    writes, and `from_url`, `from_hf` and `from_zenodo` load it.
 
     Attributes:
         values: the values of all systems.
@@ -107,6 +111,8 @@ class Results:
         clusters: the cluster of each query, with the qids as index and the column as name, if
             intervals and tests take clusters into account; see `with_clusters`.
     """
+
+    ARTIFACT_TYPE = "results"
 
     values: Values
     measures: list[MeasureInfo]
@@ -634,6 +640,10 @@ class Results:
         from fairtk.experiment import saved
 
         saved.save(self, Path(folder))
+
+    def _write_files(self, folder: Path) -> None:
+        """Write the files of a package: those of `save`."""
+        self.save(folder)
 
     def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
         """Write a run file and its ir_metadata for each system, and ``qrels.txt``.

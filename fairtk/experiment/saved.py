@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Collection, Mapping
@@ -29,6 +28,7 @@ from fairtk.frames import CREDIT, QANSWER, QID, QUERY, RANK, SAMPLE
 from fairtk.frames.columns import ANSWER, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import put_in_place
+from fairtk.io.manifest import MANIFEST, checked_file, file_digest, read_manifest
 from fairtk.io.qrels import a_row_per_answer
 from fairtk.io.tables import listed_evenly
 from fairtk.measures.info import MeasureInfo
@@ -38,7 +38,7 @@ FORM = 5
 """The version of the folder's format; other versions are rejected."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
-_MANIFEST, _NOTES, _LABELS = "manifest.json", "notes.parquet", "qrels.parquet"
+_NOTES, _LABELS = "notes.parquet", "qrels.parquet"
 _VALUES, _FAILURES, _ANSWERS, _CREDIT = (
     *("values.parquet", "failures.parquet"),
     *("answers.parquet", "credit.parquet"),
@@ -53,6 +53,8 @@ _THEIRS = "system (of the rows)"
 """The name in files of a column "system" of rankings."""
 _NEW = ".new"
 """The folder of new files until the manifest names them."""
+_CONTENT, _REMEDY = "saved results", "save the results again"
+"""Parts of errors."""
 SETTINGS, FACTS = "settings", "study.json"
 """The folder of a study's results by setting, and the file of its facts."""
 
@@ -108,9 +110,9 @@ def save(results: Results, folder: Path) -> None:
             except BaseException:
                 shutil.rmtree(folder / _NEW, ignore_errors=True)
                 raise
-            if not (folder / _MANIFEST).exists():  # no older save needs its files
+            if not (folder / MANIFEST).exists():  # no older save needs its files
                 _publish(folder, digests)
-            put_in_place(folder / _NEW / _MANIFEST, folder / _MANIFEST)
+            put_in_place(folder / _NEW / MANIFEST, folder / MANIFEST)
             _publish(folder, digests)
             shutil.rmtree(folder / _NEW)
             # remove tables of an earlier save, so that nobody reads them
@@ -156,7 +158,7 @@ def _write_new(
                 stream.write(_json_text(content).encode())
             else:
                 write_parquet(listed_evenly(content), stream)
-        digests[name] = _file_digest(part)
+        digests[name] = file_digest(part)
         put_in_place(part, _new_path(folder, name, digests[name]))
 
     answers: dict[str, pd.DataFrame] = {}
@@ -174,7 +176,7 @@ def _write_new(
     for file, content in {**frames, ENVIRONMENT: results.environment, CONFIG: config}.items():
         write(file, content)
     manifest = _json_text({"form": FORM, "files": digests})
-    (folder / _NEW / _MANIFEST).write_text(manifest, encoding="utf-8")
+    (folder / _NEW / MANIFEST).write_text(manifest, encoding="utf-8")
     return digests
 
 
@@ -200,6 +202,11 @@ def _finish_save(folder: Path) -> None:
             digests = {}
         _publish(folder, digests)
         shutil.rmtree(folder / _NEW)
+
+
+def artifact_metadata(path: str, names: list[str]) -> dict[str, str] | None:
+    """Return the type of saved results for PyTerrier, `None` for other folders."""
+    return Results.metadata() if {CONFIG, MANIFEST, _VALUES} <= set(names) else None
 
 
 def _with_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -228,12 +235,6 @@ def _is_ours(path: Path) -> bool:
     return path.parent.name == _RANKINGS or path.name in _TABLES
 
 
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
-    return content.hexdigest()
-
-
 def _json_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
@@ -250,7 +251,8 @@ def load(folder: Path) -> dict[str, Any]:
         def checked(name: str) -> Path:
             # a killed process may have replaced only the manifest
             new = _new_path(folder, name, digests.get(name, ""))
-            return _checked(new if new.exists() else folder / name, digests.get(name))
+            path = new if new.exists() else folder / name
+            return checked_file(path, digests.get(name), _CONTENT, _REMEDY)
 
         def table(name: str) -> pd.DataFrame:
             return read_parquet(checked(name))[0]
@@ -302,7 +304,6 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
-    path = folder / _MANIFEST
     if not folder.is_dir():
         raise FormatError("no such folder", folder)
     if (folder / FILE).exists():
@@ -311,22 +312,9 @@ def _manifest(folder: Path) -> dict[str, str]:
             "or fairtk export",
             folder,
         )
-    for file in (folder / CONFIG, path):
-        if not file.exists():
-            raise FormatError("missing file of saved results; save them again", file)
-    try:
-        manifest = json.loads(path.read_bytes())
-        form, digests = manifest["form"], dict(manifest["files"])
-    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
-        reason = " ".join(str(error).split())
-        raise FormatError(f"not a manifest of saved results ({reason})", path) from None
-    if form != FORM:
-        raise FormatError(
-            f"expected format {FORM}, got format {form}; use the version of fairtk that saved "
-            "these results",
-            path,
-        )
-    return digests
+    if not (folder / CONFIG).exists():
+        raise FormatError(f"missing file of {_CONTENT}; {_REMEDY}", folder / CONFIG)
+    return read_manifest(folder, FORM, _CONTENT, _REMEDY)
 
 
 def _credits(table: pd.DataFrame, columns: Mapping[str, list[str]]) -> dict[str, pd.DataFrame]:
@@ -338,20 +326,3 @@ def _credits(table: pd.DataFrame, columns: Mapping[str, list[str]]) -> dict[str,
         integers = [c for c in integers if not part[c].isna().any()]
         credits[system] = part[names].astype(dict.fromkeys(integers, "int64"))
     return credits
-
-
-def _checked(path: Path, expected: str | None) -> Path:
-    """Return the path of a file if it has the digest of the manifest."""
-    try:
-        digest = _file_digest(path)
-    except FileNotFoundError:
-        raise FormatError("missing file of saved results; save them again", path) from None
-    except OSError as error:
-        raise FormatError(f"the file cannot be read ({error.strerror})", path) from None
-    if digest != expected:
-        raise FormatError(
-            f"the file was changed or damaged: its digest is not that in {_MANIFEST}; save the "
-            "results again",
-            path,
-        )
-    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -9,11 +10,13 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fairtk import checks, stage_context
 from fairtk.errors import ParameterError
+from fairtk.io.artifacts import Artifact, artifact_type
 from fairtk.io.atomic import real_path
+from fairtk.io.manifest import MANIFEST, checked_file, file_digest, read_manifest
 from fairtk.llm.budget import (
     Budget,
     Estimate,
@@ -45,7 +48,12 @@ _MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of ot
 _QUIET = 2.0  # seconds of waiting before it is reported
 
 
-class Ledger:
+_PACKAGED = "ledger.sqlite"
+_PACKAGE_FORM = 1
+"""The version of a package; the file in it has a version of its own."""
+
+
+class Ledger(Artifact):
     """A file that records all answers of language models, so that no call is repeated.
 
     For example::
@@ -56,6 +64,9 @@ class Ledger:
     it is used, so a killed run continues where it stopped. If several threads or processes with the
     same file need the same answer, one makes the call and the others wait. The file contains
     prompts and answers, but no API keys. It may be the file of an experiment.
+
+    Ledgers are artifacts of PyTerrier: `build_package`, `to_hf` and `to_zenodo` share the answers,
+    and `from_url`, `from_hf` and `from_zenodo` open them with ``offline=True``.
 
     Args:
         path: the SQLite file; created if absent.
@@ -77,11 +88,14 @@ class Ledger:
             pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
     Raises:
-        ParameterError: a limit is negative or not a number.
+        ParameterError: a limit is negative or not a number, or the file is part of a package, and
+            not `offline`.
         OfflineError: `offline`, and the file does not exist.
         FormatError: the file cannot be opened or is not of this version, or the prices cannot be
             read.
     """
+
+    ARTIFACT_TYPE = "ledger"
 
     def __init__(
         self,
@@ -108,8 +122,42 @@ class Ledger:
         if self.offline and not Path(path).exists():
             raise OfflineError(f"{path}: no such ledger, which `offline=True` requires")
         self.path = real_path(path)
-        self.store = AnswerStore(Database(self.path, allow_read_only=self.offline))
+        is_packaged = self.path.name == _PACKAGED and artifact_type(self.path.parent) == "ledger"
+        if is_packaged and not self.offline:
+            raise ParameterError(
+                f"{path} is part of a package, which is not changed: use offline=True, or a copy "
+                "of the file"
+            )
+        self.store = AnswerStore(Database(self.path, self.offline, read_only=is_packaged))
         self.claims = Claims(self.store)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], **settings: Any) -> Self:
+        """Open a ledger, or the folder of a package.
+
+        Args:
+            path: the file, or the folder.
+            settings: other arguments of `Ledger`. A package is opened with ``offline=True``; to
+                add answers, copy its file.
+
+        Raises:
+            FormatError: a file of the package is missing or was changed, or its format is newer
+                than this version of fairtk.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            return cls(path, **settings)
+        content, remedy = "a package of a ledger", "download the package again"
+        digests = read_manifest(folder, _PACKAGE_FORM, content, remedy)
+        checked_file(folder / _PACKAGED, digests.get(_PACKAGED), content, remedy)
+        return cls(folder / _PACKAGED, **{"offline": True, **settings})
+
+    def _write_files(self, folder: Path) -> None:
+        """Write the files of a package: a ledger with the answers, without payments and claims."""
+        self.store.copy_to(folder / _PACKAGED)
+        files = {_PACKAGED: file_digest(folder / _PACKAGED)}
+        manifest = json.dumps({"form": _PACKAGE_FORM, "files": files}, indent=2)
+        (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
 
     @property
     def prices(self) -> Prices:

@@ -119,6 +119,9 @@ CREATE TABLE owners (
 """
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
 
+_SHARED = ("answers", "failures", "writers")
+"""The tables of a file that is shared. Others have the prices and the names of processes."""
+
 _ADDED = ("runs", "failures", "writers")  # tables that earlier formats do not have
 
 # Format 4 did not record which topics a system was run over last. Frames are numbered in the order
@@ -152,6 +155,7 @@ class Database:
         path: the file; created if absent, readable only by its owner. `None` for a database in
             memory.
         allow_read_only: whether a file that cannot be written is opened for reading only.
+        read_only: whether every file is opened for reading only.
 
     Attributes:
         token: identifies this connection, the owner of its claims.
@@ -161,9 +165,11 @@ class Database:
             on use: it cannot be read or written.
     """
 
-    def __init__(self, path: Path | None, allow_read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path | None, allow_read_only: bool = False, read_only: bool = False
+    ) -> None:
         self.path = path
-        self.is_read_only = (
+        self.is_read_only = read_only or (
             allow_read_only
             and path is not None
             and not all(os.access(each, os.W_OK) for each in (path, path.parent))
@@ -194,6 +200,11 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
             return result
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of the file as of now."""
+        with self._use() as connection:
+            connection.execute("VACUUM INTO ?", (str(path),))
 
     def vacuum(self) -> None:
         """Return the space of deleted rows to the disk."""
@@ -572,6 +583,15 @@ class AnswerStore:
         if not self.file.is_read_only:
             change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
             self.file.write(lambda connection: connection.execute(change, (key,)))
+
+    def copy_to(self, path: Path) -> None:
+        """Write the answers and failures to a new file."""
+        self.file.copy_to(path)
+        copy = Database(path)
+        others = [table for table in TABLES if table not in _SHARED]
+        copy.write(lambda file: [file.execute(f"DELETE FROM {table}") for table in others])
+        copy.vacuum()
+        copy.close()
 
     def seconds_per_answer(self, model: str) -> float:
         """Return the mean time of a model's answers; NaN if no answer is stored."""

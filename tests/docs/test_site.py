@@ -165,6 +165,20 @@ def test_questions_are_answered_within_two_links(pages):
             assert not place or f'id="{place}"' in target, row
 
 
+def test_language_models_find_each_page(pages):
+    """``llms.txt`` has each page of the contents once, most with a sentence."""
+    text = (SITE / "llms.txt").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[.+\]\((\S+)\.html\)(?:: \S.*)?$", text, re.MULTILINE)
+    assert text.count("\n- ") == len(listed) == len(set(listed))
+    found = {path.relative_to(SITE).with_suffix("").as_posix() for path in pages}
+    assert {page.removeprefix(ADDRESS) for page in listed} == found - NOT_LISTED
+    assert text.count(".html): ") > 0.95 * len(listed)
+    assert text.startswith("# fairtk\n\n> ") and text.count("\n## ") == 3
+
+
+NOT_LISTED = {"index", "genindex", "py-modindex", "search"}
+
+
 @pytest.fixture(scope="module")
 def browser():
     if not AXE:

@@ -162,7 +162,7 @@ CALLS = {
     "_repr_html_": lambda r, f: r._repr_html_(),
 }
 NEED_THE_MEASURE = {"per_sample", "compare with levels", "queries_needed"}
-MADE_WITH = {"of", "load"}
+MADE_WITH = {"of", "load", "ARTIFACT_TYPE"}
 """What makes results."""
 
 
