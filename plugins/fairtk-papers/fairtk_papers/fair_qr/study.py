@@ -22,9 +22,8 @@ from fairtk.errors import IneffectiveWarning, InputError, ParameterError, StageE
 from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, folds, plan
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
-from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, FairQR, Fitted
+from fairtk.transformers import CollectionBM25, FairQR, Fitted, QueryRefiner
 from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
@@ -503,7 +502,7 @@ class QrStudy:
         if cell.base == RANDOM:
             facts["seed"] = self.settings.seed
         if cell.refines:
-            prompt = as_refinement_prompt(cell.options["prompt"], "FairQR")
+            prompt: Any = QueryRefiner(self.llm, prompt=cell.options["prompt"]).prompt
             if hasattr(prompt, "digest"):  # covers its options and a plugin's content
                 facts["prompt"] = prompt.digest()
             return facts | {"model": [self.llm.name, plain(self.llm.parameters())]}

@@ -12,8 +12,7 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk.experiment import Experiment
-from fairtk.frames import DOCNO, QID, RANK
-from fairtk.frames.texts import words
+from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
