@@ -9,8 +9,10 @@ from .figures import svg_text as svg_text
 from .figures import write_figure as write_figure
 from .tables import MarkedText as MarkedText
 from .tables import Table as Table
+from .tables import cell_text as cell_text
 from .tables import csv_text as csv_text
 from .tables import format_rows as format_rows
+from .tables import interval_text as interval_text
 from .tables import latex_text as latex_text
 from .tables import markdown_text as markdown_text
 from .tables import rounded_text as rounded_text

@@ -19,6 +19,7 @@ from .saved import results_schema as results_schema
 from .store import prune as prune
 from .store import stored_results as stored_results
 from .tuning import Tuned as Tuned
+from .tuning import combinations as combinations
 from .tuning import cross_fit as cross_fit
 from .tuning import folds as folds
 from .tuning import tune as tune

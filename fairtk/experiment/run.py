@@ -73,11 +73,14 @@ class Plan:
     Attributes:
         cells: one row per system: ``system``, ``queries``, ``stored`` (results in the store),
             ``failed`` (stored errors, which a run retries), ``missing``.
+        pending: one row per result that a run computes: ``system``, ``qid``, ``error`` (the stored
+            error of a failed query).
         prompts: one row per model: ``model``, ``prompts`` (distinct prompts of stored rankings),
             ``stored`` (answered), ``missing``, ``unknown`` (queries without stored rankings).
     """
 
     cells: pd.DataFrame
+    pending: pd.DataFrame
     prompts: pd.DataFrame
 
     def __repr__(self) -> str:
@@ -93,15 +96,20 @@ class Plan:
         return [as_texts(table) for table in filled]
 
 
-def _cells(engine: Engine) -> pd.DataFrame:
-    rows = []
-    total = len(engine.topics.qids)
+def _cells(engine: Engine) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables `Plan.cells` and `Plan.pending`."""
+    rows, pending = [], []
+    qids = engine.topics.qids
     for system, node in engine.tree.ends.items():
-        cells = engine.cells(node).values()
-        failed = sum(cell.error is not None for cell in cells)
-        stored = len(cells) - failed
-        rows.append((system, total, stored, failed, total - stored - failed))
-    return pd.DataFrame(rows, columns=CELLS)
+        cells = engine.cells(node)
+        failed = {qid: cell.error for qid, cell in cells.items() if cell.error is not None}
+        missing = len(qids) - len(cells)
+        rows.append((system, len(qids), len(cells) - len(failed), len(failed), missing))
+        pending += [
+            (system, qid, failed.get(qid)) for qid in qids if qid in failed or qid not in cells
+        ]
+    columns = ["system", QID, "error"]
+    return pd.DataFrame(rows, columns=CELLS), pd.DataFrame(pending, columns=columns, dtype="str")
 
 
 def _prompts(engine: Engine) -> pd.DataFrame:
@@ -158,6 +166,7 @@ def Experiment(
     retry_failed: bool = False,
     parent: str | None = None,
     cluster: Any = None,
+    warn: bool = True,
 ) -> Results:
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
@@ -196,6 +205,8 @@ def Experiment(
         cluster: clusters of queries that are not independent, such as the questions of one user,
             which intervals and tests take into account: a column of the topics or the qrels, or
             another form of `Results.with_clusters`.
+        warn: whether to issue the remarks (`Results.remarks`) as warnings, and to warn of systems
+            that differ from the stored ones of the same name.
 
     Raises:
         InputError: topics, labels, measures or clusters are missing or invalid.
@@ -224,9 +235,11 @@ def Experiment(
             parent=parent,
             cluster=cluster,
         )
-    emit(of_input)
+    checks.boolean("warn", warn, "Experiment")
+    if warn:
+        emit(of_input)
     engine = prepared[0]
-    for name, node in engine.tree.ends.items():
+    for name, node in engine.tree.ends.items() if warn else ():
         _warn_of_changes(engine.store, name, node)
     cells = engine.run()
     if engine.deferred:
@@ -235,7 +248,7 @@ def Experiment(
             f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
             "of a batch; run again after reading them"
         )
-    results = _results(*prepared, cells, executor)
+    results = _results(*prepared, cells, executor, warn=warn)
     of_dataset = {} if dataset is None else about_dataset(dataset)
     return replace(
         results,
@@ -259,7 +272,7 @@ def plan(
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None
     engine, *_ = _prepare(systems, topics, qrels, measures, durable=folder is not None, **options)
-    return Plan(_cells(engine), _prompts(engine))
+    return Plan(*_cells(engine), _prompts(engine))
 
 
 def _prepare(
@@ -349,6 +362,7 @@ def _results(
     executor: Any,
     stored_failures: Sequence[tuple[str, str, str]] = (),
     stored_remarks: Sequence[Remark] = (),
+    warn: bool = True,
 ) -> Results:
     failed = [
         (name, qid, cell.error)
@@ -360,12 +374,14 @@ def _results(
     failures = pd.DataFrame([*failed, *stored_failures], columns=columns, dtype="str")
     remarks = (remarks_of_system(name, cells[name], len(engine.topics.qids)) for name in cells)
     of_stages = list(chain.from_iterable(remarks))
-    emit([*of_stages, *stored_remarks], 3)  # also if all results failed
+    if warn:
+        emit([*of_stages, *stored_remarks], 3)  # also if all results failed
     of_failures = _remarks_on_failures(failures, engine.topics.qids)
     if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
         lines = [f"{s}, {q}: {e}" for s, q, e in failed]
         raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
-    emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
+    if warn:
+        emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = rows_with_parents(stored_rows(engine.store, cells, frame_rows), evaluation.parent)
@@ -387,7 +403,8 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    emit(counted, 3)
+    if warn:
+        emit(counted, 3)
     values = replace(values, remarks=(*of_stages, *stored_remarks, *of_failures, *counted))
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]

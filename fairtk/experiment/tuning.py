@@ -19,7 +19,7 @@ from fairtk.experiment.results import Results
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.values import aggregates
 from fairtk.experiment.work import error_line
-from fairtk.frames import LABEL, QID, digest, require_columns
+from fairtk.frames import LABEL, QID, SAMPLE, digest, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.ids import as_strings
 from fairtk.transformers import Fitted
@@ -28,6 +28,7 @@ from fairtk.wording import format_list
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
+_PLAIN = str | int | float | bool
 DEFAULT = "default"  # the name of the system with the default settings
 
 
@@ -139,11 +140,22 @@ def cross_fit(
         choices.append((fold, best, means[best], len(others)))
         rows = results.rankings(best)
         parts.append(rows[rows[QID].map(fold_of.get) == fold])
-    rows = pd.concat(parts).sort_values(
+    rows = pd.concat(_equally_sampled(parts)).sort_values(
         QID, key=lambda qids: qids.map({q: i for i, q in enumerate(fold_of)}), kind="stable"
     )
     columns = ["fold", "system", "value", "topics"]
     return Tuned(rows.reset_index(drop=True), pd.DataFrame(choices, columns=columns))
+
+
+def _equally_sampled(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return rows of systems; if some are sampled, the single rankings of others are repeated."""
+    n_samples = max((rows[SAMPLE].nunique() for rows in parts if SAMPLE in rows.columns), default=0)
+    return [
+        pd.concat([rows.assign(**{SAMPLE: number}) for number in range(n_samples)])
+        if n_samples and SAMPLE not in rows.columns
+        else rows
+        for rows in parts
+    ]
 
 
 def _means(results: Results, measure: Any, values: pd.DataFrame) -> pd.Series:
@@ -170,9 +182,22 @@ def _names(
     return names
 
 
-def combinations(grid: Grid, where: str) -> list[Settings]:
-    """Return the distinct combinations of values of one or several grids."""
-    settings_by_repr: dict[str, Settings] = {}
+def combinations(grid: Grid, where: str = "combinations") -> list[Settings]:
+    """Return the distinct combinations of values of one or several grids.
+
+    For example, the systems of an experiment::
+
+        fairtk.experiment.combinations({"k1": [0.9, 1.2], "b": [0.4]})
+        # [{"k1": 0.9, "b": 0.4}, {"k1": 1.2, "b": 0.4}]
+
+    Args:
+        grid: the values by setting, in all combinations; or several such grids.
+        where: the caller, for messages.
+
+    Raises:
+        ParameterError: a grid is empty or no mapping, or its values are not a list.
+    """
+    found: list[Settings] = []
     for part in grid if isinstance(grid, list | tuple) else [grid]:
         if not isinstance(part, Mapping):
             raise ParameterError(
@@ -185,11 +210,20 @@ def combinations(grid: Grid, where: str) -> list[Settings]:
                 )
         for row in itertools.product(*part.values()):
             settings = dict(zip(part, row, strict=True))
-            if settings:
-                settings_by_repr.setdefault(repr(sorted(settings.items(), key=str)), settings)
-    if not settings_by_repr:
+            if settings and not any(_are_equal(settings, other) for other in found):
+                found.append(settings)
+    if not found:
         raise ParameterError(f"{where}: a grid must not be empty; pass e.g. {{'alpha': [1, 2, 4]}}")
-    return list(settings_by_repr.values())
+    return found
+
+
+def _are_equal(one: Settings, other: Settings) -> bool:
+    """Return whether settings are equal; objects are equal to themselves only."""
+    return one.keys() == other.keys() and all(
+        value is other[name]
+        or (isinstance(value, _PLAIN) and type(value) is type(other[name]) and value == other[name])
+        for name, value in one.items()
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -274,7 +308,10 @@ def tune(
     if trained is not None:
         checks.boolean("trained", trained, "tune")
     fold_of = as_folds(list(dict.fromkeys(as_strings(topics[QID]))), folds, seed, "tune")
-    settings = {_name(one): one for one in combinations(grid, "tune")}
+    settings: dict[str, Settings] = {}
+    for number, one in enumerate(combinations(grid, "tune"), 1):
+        name = _name(one)  # objects may have equal texts
+        settings[f"{name} (number {number})" if name in settings else name] = one
     built = _built(build, settings)
     systems: dict[str, Any] = {}
     by_fold: dict[int, dict[str, Settings]] = {fold: {} for fold in sorted(set(fold_of.values()))}

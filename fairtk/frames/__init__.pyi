@@ -27,3 +27,4 @@ from .runs import Run as Run
 from .texts import require_queries as require_queries
 from .texts import require_texts as require_texts
 from .texts import require_topics as require_topics
+from .texts import words as words

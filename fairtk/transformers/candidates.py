@@ -345,6 +345,9 @@ class CollectionBM25(FairTransformer):
             self._tokens = index_tokens(self._opened()) or str.split
         return self._tokens(_bag(text))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_search": None, "_tokens": None}  # a copy opens the index
+
     def prepare(self) -> None:
         """Open the index, and build it if it does not exist, before the first search.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -83,6 +83,15 @@ class Fitted(FairTransformer):
         other.without = fold
         return other
 
+    def prepare(self, topics: pd.DataFrame) -> None:
+        """Train the copies that rank topics, which `transform` otherwise does first.
+
+        Raises:
+            InputError: see `Fitted`.
+        """
+        for left_out, part in self._parts(topics):
+            self._copies.get(left_out, part)
+
     def transform_inputs(self) -> Any:
         """Return the columns that the system reads, for PyTerrier's inspection."""
         return pt.inspect.transformer_inputs(self.system)
@@ -104,14 +113,18 @@ class Fitted(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the copy for each topic's fold."""
         self.check_inputs(inp, [QID])
-        folds = [self._copies.folds.get(qid) for qid in as_strings(inp[QID])]
         parts = []
-        for fold in dict.fromkeys(folds) or [None]:
-            is_part = np.array([f == fold for f in folds], dtype=bool)
-            part = inp[is_part].reset_index(drop=True)
-            left_out = {f for f in (fold, self.without) if f is not None}
+        for left_out, part in self._parts(inp):
             parts.append(self._copies.get(left_out, part).transform(part))
         return pd.concat(parts, ignore_index=True)
+
+    def _parts(self, inp: pd.DataFrame) -> Iterator[tuple[set[int], pd.DataFrame]]:
+        """Yield the folds that the copy for some topics is trained without, and the topics."""
+        folds = [self._copies.folds.get(qid) for qid in as_strings(inp[QID])]
+        for fold in dict.fromkeys(folds) or [None]:
+            is_part = np.array([f == fold for f in folds], dtype=bool)
+            left_out = {f for f in (fold, self.without) if f is not None}
+            yield left_out, inp[is_part].reset_index(drop=True)
 
 
 class _Copies:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
+from typing import ClassVar
 
+import numpy as np
 import pyterrier as pt
 
 from fairtk.errors import DataWarning, InputError
+from fairtk.measures import RemarkKind
+from fairtk.transformers import FairTransformer, remark
 
 FITTED = []
 """The topics that each trained system saw, and the qrels: (qids, qids of the qrels)."""
@@ -119,9 +122,19 @@ def unbuilt(setting):
     raise KeyError(f"option {sorted(setting.options)}")
 
 
-def warns(setting):
-    def transform(inp):
-        warnings.warn("the toy has *doubts*", DataWarning, stacklevel=2)
-        return (setting.retriever % setting.candidates).transform(inp)
+class Doubts(FairTransformer):
+    """BM25's first documents, with a remark on each query."""
 
-    return pt.apply.generic(transform, transform_outputs=lambda _: ["qid", "docno"])
+    REMARKS: ClassVar = {"toys:doubts": RemarkKind(DataWarning, "the toy has *doubts*")}
+
+    def __init__(self, setting):
+        super().__init__()
+        self.first = setting.retriever % setting.candidates
+
+    def transform(self, inp):
+        remark("toys:doubts", "Doubts", np.ones(len(inp)), inp["qid"])
+        return self.first.transform(inp)
+
+
+def doubts(setting):
+    return Doubts(setting)

@@ -222,7 +222,7 @@ def sums(folder):
         note = json.loads(notes)
         trace = [{k: v for k, v in row.items() if k != "seconds"} for row in note["trace"]]
         rows = unpack(from_bytes(data)).iloc[first : first + size] if size else pd.DataFrame()
-        found[key, qid] = repr([rows.to_numpy().tolist(), trace, note["warnings"], error])
+        found[key, qid] = repr([rows.to_numpy().tolist(), trace, error])
     return found
 
 

@@ -19,20 +19,20 @@ from fairtk.display import (
     Points,
     SeriesStyle,
     Table,
+    cell_text,
     despine,
     draw_trade_off,
+    interval_text,
     latex_text,
     markdown_text,
     new_figure,
     svg_text,
 )
-from fairtk.display.tables import cell_text
+from fairtk.groups import Groups, Target
 from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, save_sections
-from fairtk.report.tables import interval, signed
 from fairtk.transformers import plot_trace
-from fairtk.transformers.fair_qr.ordering import target_shares
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, NOT_RERANKED, RANDOM, TUNED
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -84,7 +84,7 @@ def paper_table(results: QrResults) -> Table:
             if in_paper and len(part) and paper_attribute in ("", base):
                 value = float(part[measure].iloc[0])
                 target = results.data.target_label(attribute)
-                cells = [f"{value:.4f}", f"{printed:.4f}", signed(value - printed)]
+                cells = [f"{value:.4f}", f"{printed:.4f}", f"{value - printed:+.4f}"]
                 names = [attribute, target] if paper_attribute else ["", ""]
                 rows.append([*names, system, measure, *cells])
                 if not paper_attribute:  # equal for all attributes
@@ -187,9 +187,7 @@ def control_table(results: QrResults) -> Table:
     for (attribute, system, against), part in results.controls.groupby(
         ["attribute", "system", "against"], sort=False
     ):
-        cells = [
-            f"{signed(row.difference)} {interval(row.low, row.high)}" for row in part.itertuples()
-        ]
+        cells = [_with_interval(row.difference, row.low, row.high) for row in part.itertuples()]
         rows.append([str(attribute), str(system), str(against), *cells])
     caption = (
         f"Paired differences with {INTERVALS}, {_uncorrected(rows)}, and not tested. "
@@ -309,8 +307,12 @@ def _mean(row: Any, measure: str) -> str:
 
 
 def _change(row: Any, measure: str) -> str:
-    change, low, high = (row[f"{measure} change{end}"] for end in ("", " low", " high"))
-    return f"{signed(change)} {interval(low, high)}"
+    return _with_interval(*(row[f"{measure} change{end}"] for end in ("", " low", " high")))
+
+
+def _with_interval(change: float, low: float, high: float) -> str:
+    text = "undefined" if math.isnan(change) else f"{change:+.4f}"
+    return f"{text} {interval_text(low, high, sign='+')}"
 
 
 def _untested(table: pd.DataFrame) -> str:
@@ -677,9 +679,16 @@ def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
         )
         for qid in _extreme_topics(results, attribute, rows):
             name = f"trace-{file_name(attribute)}-{file_name(qid)}"
-            target = target_shares(*results.data.attributes[attribute], qid)
+            target = _target_shares(*results.data.attributes[attribute], qid)
             write(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid, target))
     return pictures
+
+
+def _target_shares(groups: Groups, target: Target, qid: str) -> dict[str, float]:
+    """Return the target share of each group of a topic by its name in a trace."""
+    shares = target.for_qids([qid]).expanded().normalized()
+    names = [name if isinstance(name, str) else " & ".join(name) for name in groups.levels]
+    return {names[i]: float(w) for i, w in zip(shares.level, shares.weight, strict=True)}
 
 
 def _extreme_topics(results: QrResults, attribute: str, rows: pd.DataFrame) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from fairtk.errors import FairtkWarning, NotFoundError
+from fairtk.errors import NotFoundError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
-from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -208,16 +207,15 @@ class QrResults:
         named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
         cells = [c for c in self.systems if c.attribute == attribute and not c.variation]
         runs = {cell.label: self._with_texts(self.systems[cell].rankings) for cell in cells}
-        with warnings.catch_warnings():  # the study issued them
-            warnings.simplefilter("ignore", FairtkWarning)
-            results: Results = Experiment(
-                runs,
-                self.data.topics,
-                self.data.qrels,
-                named_measures.values(),
-                baseline=BM25,
-                save_dir=self.store,
-            )
+        results: Results = Experiment(
+            runs,
+            self.data.topics,
+            self.data.qrels,
+            named_measures.values(),
+            baseline=BM25,
+            save_dir=self.store,
+            warn=False,  # the study issued them
+        )
         failures = self.missing.query("attribute == @attribute and variation == ''")
         failures = failures.rename(columns={"reason": "error"})[["system", QID, "error"]]
         # equal results have equal files

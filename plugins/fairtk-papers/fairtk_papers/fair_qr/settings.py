@@ -15,10 +15,8 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
-from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns
-from fairtk.frames.texts import qids_of
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns, require_topics
 from fairtk.groups import Groups, Target
-from fairtk.io.tables import stem
 from fairtk.transformers import FairTransformer
 from fairtk.wording import format_list
 from fairtk_papers.studies import (
@@ -95,7 +93,7 @@ def target_name(target: Any) -> str:
     if isinstance(target, Mapping):
         return SHARES
     text = str(target)
-    return text if text in TARGETS else stem(text)
+    return text if text in TARGETS else Path(text.removesuffix(".gz")).stem
 
 
 def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
@@ -181,6 +179,8 @@ class Texts(FairTransformer):
         return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
 
 
+_BACKGROUNDS = frozenset({"gender", "sub-geo", "src-geo"})
+"""The track's dimensions with a background population."""
 GEOGRAPHY = {"geography": "sub-geo"}
 """The track's names of attributes of the paper, where they differ."""
 
@@ -218,7 +218,7 @@ class QrData:
         require_columns(self.topics, [QID, QUERY], "the study's topics")
         require_columns(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
         topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
-        qids_of(topics, "FAIR-QR's study")
+        require_topics(topics, "FAIR-QR's study")
         qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
         judged = set(qrels.loc[qrels[LABEL] > 0, QID])
         unjudged = [qid for qid in topics[QID] if qid not in judged]
@@ -357,7 +357,6 @@ Parts = tuple[list[Any], dict[str, tuple[Groups, Target]], dict[str, str], Any]
 
 def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
-    from fairtk.datasets.trec_fair.metadata import backgrounds
 
     fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
     if query not in fields:
@@ -368,7 +367,7 @@ def _read_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Pa
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         groups = trec_fair.groups(dataset, *dimensions)
         goals[name] = groups, trec_fair.targets(dataset, *dimensions, task=1)
-        names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
+        names[name] = RELEVANCE if _BACKGROUNDS.isdisjoint(dimensions) else WITH_POPULATION
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
     # name, size and time identify it; a digest of 7.7 GB would take minutes

@@ -1,28 +1,28 @@
-"""A system of the study as a stage of an experiment."""
+"""A system of the study as a stage of an experiment, and its results."""
 
 from __future__ import annotations
 
 import json
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkWarning, InputError
-from fairtk.frames import DOCNO, QID, RANK, Run, require_columns
-from fairtk.transformers import FairQR, FairTransformer, leave_notes
-from fairtk_papers.fair_qr.stored import RUN
+from fairtk import Remark
+from fairtk.experiment import Results
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require_columns
+from fairtk.transformers import FairQR, FairTransformer, Fitted, leave_notes
 from fairtk_papers.fair_qr.systems import Cell, name_errors
-from fairtk_papers.fair_qr.tuner import Tuner
-from fairtk_papers.fair_qr.values import PRODUCT, measures
-from fairtk_papers.studies import plain
 
 if TYPE_CHECKING:
     from fairtk_papers.fair_qr.study import QrStudy
 
+RUN = [QID, DOCNO, SCORE, RANK]
+CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
+"""The columns of a fold's tuning; ``calls`` is the number of new answers."""
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 
@@ -30,179 +30,180 @@ class StudySystem(FairTransformer):
     """A system of the study for one attribute: Q -> R, with a note for each query.
 
     A note has the ``seconds`` of the query, and ``waited``, the part of them spent waiting for the
-    model; ``warnings``, which the system issued instead of remarks; and the rows of the ``trace``.
-    The note of the first query after training, indexing or tuning also has ``training``, the
-    seconds it took, and ``chosen``, the tuned settings.
-
-    A trained or tuned system is built for each fold on the topics of the other folds, and is used
-    until a topic of another fold follows.
+    model; the rows of the ``trace`` of FAIR-QR; and ``chosen``, the tuned settings of its fold. The
+    note of the first query after training or indexing also has ``training``, the seconds it took.
 
     Args:
         study: the study.
-        cell: the system.
+        cell: the system, which is built on first use.
         llm: the model behind a ledger, for systems that call a model.
         alias: the cell with its name in tables and errors; `None` for `cell`.
+        without: a fold that a trained system is not trained on; `None` for no fold.
+        choices: for a tuned cell: the rows `CHOSEN` by fold.
 
     Attributes:
         missing: the queries of the last call without a result: ``qid``, ``reason``.
     """
 
     identity_name = "fairtk.StudySystem"
-    output_version = 1
+    output_version = 2
     leaves_notes = True
 
     def __init__(
-        self, study: QrStudy, cell: Cell, llm: Any = None, alias: Cell | None = None
+        self,
+        study: QrStudy,
+        cell: Cell,
+        llm: Any = None,
+        alias: Cell | None = None,
+        without: int | None = None,
+        choices: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         self.study = study
         self.cell = cell
-        self.alias = alias or cell
         self.llm = llm
+        self.alias = alias or cell
+        self.without = without
+        self.choices = choices
         self.missing: pd.DataFrame | None = None
-        self._system: Any = None
-        self._fold: int | None = None
+        self._systems: dict[str, Any] = {}  # by tuned settings
 
     def settings(self) -> dict[str, Any]:
         """Return the inputs that determine the results."""
-        return self.study.identity(self.cell)
+        facts = self.study.identity(self.cell)
+        return facts if self.without is None else {**facts, "without fold": self.without}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return one ranking per query."""
         runs: list[pd.DataFrame] = []
-        notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
-        with name_errors(self.alias), warnings.catch_warnings(record=True) as records:
-            warnings.simplefilter("always")
-            for fold, topics in self._by_fold(inp):
-                training, choice = self._prepare(fold)
-                first = topics[QID].iloc[0]
-                run, trace, failures, note = self._rank(topics)
-                rows = dict(iter(trace.groupby(QID, sort=False)))
+        notes: dict[str, dict[str, Any]] = {}
+        with name_errors(self.alias):
+            for choice, topics in self._parts(inp):
+                system, training = self._prepared(choice, topics)
+                begin = time.perf_counter()
+                outcome = system.refine(topics) if isinstance(system, FairQR) else None
+                run = system.transform(topics) if outcome is None else outcome.run
+                traces = {} if outcome is None else _traces(outcome.trace)
+                note = {
+                    "seconds": (time.perf_counter() - begin) / len(topics),
+                    "waited": 0.0 if outcome is None else outcome.waited / len(topics),
+                    "chosen": choice,
+                }
                 for qid in topics[QID]:
-                    notes[qid] = {
-                        **note,
-                        "training": training if qid == first else 0.0,
-                        "chosen": choice if qid == first else None,
-                        "trace": rows[qid].to_dict("records") if qid in rows else [],
-                    }
+                    trace = traces.get(qid, [])
+                    notes[qid] = {**note, "training": training, "trace": trace}
+                    training = 0.0
                 runs.append(run)
-                missing += [] if failures is None else [failures]
+                missing += [] if outcome is None else [outcome.missing]
             run = pd.concat(runs, ignore_index=True)
             require_columns(run, RUN, "the study")
             Run(run.drop(columns=RANK), "the study").checked()  # invalid rankings are not stored
-        texts = []
-        for record in records:  # the study issues those of fairtk
-            if issubclass(record.category, FairtkWarning):
-                texts.append(str(record.message))
-            else:
-                warnings.warn_explicit(
-                    record.message, record.category, record.filename, record.lineno
-                )
-        for note in notes.values():
-            note["warnings"] = texts
         self.missing = pd.concat(missing, ignore_index=True) if missing else None
-        names = {name: run[name].map(str).astype(object) for name in (QID, DOCNO)}
         leave_notes(self, notes)
+        names = {name: run[name].map(str).astype(object) for name in (QID, DOCNO)}
         return run[RUN].assign(**names)
 
-    # Parts ------------------------------------------------------------------------------------
-
-    def _by_fold(self, topics: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
-        if not self.study.has_folds(self.cell):
+    def _parts(self, topics: pd.DataFrame) -> Iterator[tuple[Mapping[str, Any] | None, Any]]:
+        """Yield topics with the tuned settings of their fold."""
+        if self.choices is None:
             yield None, topics
             return
         for fold, part in topics.groupby(topics[QID].map(self.study.folds), sort=False):
-            yield int(str(fold)), part
+            yield self.choices[int(str(fold))], part
 
-    def _prepare(self, fold: int | None) -> tuple[float, dict[str, Any] | None]:
-        """Build the system for a fold if necessary; return the seconds and any tuned settings."""
-        if self._system is not None and fold == self._fold:
-            return 0.0, None
-        study, cell, choice = self.study, self.cell, None
+    def _prepared(
+        self, choice: Mapping[str, Any] | None, topics: pd.DataFrame
+    ) -> tuple[Any, float]:
+        """Return the system, trained to rank topics, and the seconds of building and training."""
         begin = time.perf_counter()
-        if cell.grid:
-            assert fold is not None  # tuned systems have folds
-            calls = len(self.llm.ledger)
-            best = self._tuner.choose(fold)
-            self._system = None  # frees the system of the last fold
-            self._system = self._tuner.make_system(best.settings, fold)
-            choice = {
-                "fold": best.fold,
-                "settings": json.dumps(plain(best.settings)),
-                "value": best.value,
-                "topics": best.topics,
-                "seconds": best.seconds,
-                "calls": len(self.llm.ledger) - calls,
-            }
-        elif cell.refines:
-            self._system = study.refiner(cell, self.llm)
-            begin = time.perf_counter()
-        elif study.is_trained(cell):
-            self._system = None
-            self._system = self._fitted(fold)
-        else:
-            self._system = study.build(cell)
-            begin = time.perf_counter()
-            if hasattr(self._system, "prepare"):  # an index
-                self._system.prepare()
-        self._fold = fold
-        return (0.0 if cell.refines and not cell.grid else time.perf_counter() - begin), choice
+        cell, key = self.cell, ""
+        if choice is not None:
+            key = choice["settings"]
+            cell = cell.at(json.loads(key))
+        is_new = key not in self._systems
+        if is_new:
+            self._systems[key] = self.study.system(cell, self.llm, self.without)
+            begin = time.perf_counter() if cell.refines else begin
+        system = self._systems[key]
+        if isinstance(system, Fitted):
+            system.prepare(topics)
+        elif is_new and hasattr(system, "prepare"):  # an index
+            system.prepare()
+        return system, 0.0 if cell.refines else time.perf_counter() - begin
 
-    def _fitted(self, fold: int | None) -> Any:
-        topics, qrels = self.study.data.topics, self.study.data.qrels
-        if len(topics) < 2:
-            raise InputError(f"training requires at least two topics, got {len(topics)}")
-        train = topics[topics[QID].map(self.study.folds) != fold]
-        train = train.sort_values(QID, ignore_index=True)
-        system = self.study.build(self.cell)
-        system.fit(train, qrels[qrels[QID].isin(train[QID])])
-        return system
 
-    @cached_property
-    def _tuner(self) -> Tuner:
-        study, cell = self.study, self.cell
-        trained = study.is_trained(cell)
-        least = 3 if trained else 2
-        if len(set(study.folds.values())) < least:
-            raise InputError(
-                f"tuning requires at least {least} folds and topics, for tuning, testing"
-                f"{' and training' * trained}; use `tuning={{}}` for no tuning"
-            )
+def _traces(trace: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the rows of a trace by qid."""
+    # counts are floats whether or not a query of the same call has none
+    numbers = trace[_COUNTS].apply(pd.to_numeric).astype(float)
+    trace = trace.assign(**dict(numbers.items()))
+    return {str(q): rows.to_dict("records") for q, rows in trace.groupby(QID, sort=False)}
 
-        def build(**settings: Any) -> Any:
-            candidate = cell.at(settings)
-            return study.refiner(candidate, self.llm) if cell.refines else study.build(candidate)
 
-        return Tuner(
-            build,
-            cell.grid,
-            study.data.topics,
-            study.data.qrels,
-            measures(
-                *study.data.attributes[cell.attribute], study.settings.cutoff, study.settings.ndcg
-            )[PRODUCT],
-            study.folds,
-            trained,
-            cell.system,
+@dataclass(frozen=True)
+class SystemResults:
+    """The results of one system.
+
+    Attributes:
+        rankings: R, in the order of the topics.
+        notes: the notes of `StudySystem` by qid, also those of failed queries.
+        errors: the reason for each missing result, by qid.
+        remarks: the remarks of the system on its queries.
+    """
+
+    rankings: pd.DataFrame
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[Remark] = ()
+
+    @classmethod
+    def of(cls, results: Results, name: str, qids: Sequence[str]) -> SystemResults:
+        """Return the results of a system in an experiment, in the order of `qids`."""
+        number = {qid: number for number, qid in enumerate(qids)}
+        rankings = results.rankings(name).reindex(columns=RUN)
+        rankings = rankings.sort_values(QID, key=lambda q: q.map(number), kind="stable")
+        notes = results.notes(name)
+        by_qid = dict(zip(notes[QID], notes["note"], strict=True))
+        failures = results.failures[results.failures["system"] == name]
+        return cls(
+            rankings.reset_index(drop=True),
+            {qid: by_qid[qid] for qid in qids if qid in by_qid},
+            dict(zip(failures[QID], failures["error"], strict=True)),
+            [replace(r, system="") for r in results.remarks if r.system == name and r.stage],
         )
 
-    def _rank(
-        self, topics: pd.DataFrame
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, dict[str, Any]]:
-        """Return rankings, trace, failures, and the part of the note that is equal for all."""
-        count = len(topics)
-        begin = time.perf_counter()
-        if not isinstance(self._system, FairQR):
-            run = self._system.transform(topics)
-            note = {"seconds": (time.perf_counter() - begin) / count, "waited": 0.0}
-            return run, pd.DataFrame(columns=[QID]), None, note
-        outcome = self._system.refine(topics)
-        # counts are floats whether or not a query of the same call has none
-        numbers = outcome.trace[_COUNTS].apply(pd.to_numeric).astype(float)
-        trace = outcome.trace.assign(**dict(numbers.items()))
-        note = {
-            "seconds": (time.perf_counter() - begin) / count,
-            "waited": outcome.waited / count,
-        }
-        return outcome.run, trace, outcome.missing, note
+    @property
+    def finished_qids(self) -> set[str]:
+        """The queries with a result."""
+        return self.notes.keys() - self.errors.keys()
+
+    @property
+    def empty_qids(self) -> list[str]:
+        """The queries with a result that has no document."""
+        return sorted(self.finished_qids.difference(self.rankings[QID]))
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """The rows of all traces."""
+        rows = [row for note in self.notes.values() for row in note["trace"]]
+        return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[QID])
+
+    @property
+    def choices(self) -> pd.DataFrame:
+        """The tuned settings of each fold."""
+        rows = [note["chosen"] for note in self.notes.values() if note["chosen"]]
+        frame = pd.DataFrame(rows, columns=CHOSEN).drop_duplicates("fold")
+        return frame.sort_values("fold", ignore_index=True)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of the remarks.
+
+        Remarks on queries that could not be refined are left out: the next run may complete them.
+        """
+        return [remark.text for remark in self.remarks if remark.kind != "not refined"]
+
+    def total(self, name: str) -> float:
+        """Return the sum of a number in the notes."""
+        return float(sum(note[name] for note in self.notes.values()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import platform
+import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.metadata import version
 from os import PathLike
@@ -16,16 +18,12 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk import Remark
-from fairtk.errors import DataWarning, IneffectiveWarning, InputError, ParameterError, StageError
-from fairtk.experiment import Experiment, describe_stage, folds, plan
-from fairtk.experiment.engine import Topics
-from fairtk.experiment.store import Store
+from fairtk.errors import IneffectiveWarning, InputError, ParameterError, StageError
+from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, folds, plan
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
-from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, FairQR
+from fairtk.transformers import CollectionBM25, FairQR, Fitted, QueryRefiner
 from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
@@ -35,7 +33,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stored import finished_qids, merge_warnings, stored_results
+from fairtk_papers.fair_qr.stages import StudySystem, SystemResults
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -58,13 +56,13 @@ from fairtk_papers.fair_qr.systems import (
     systems,
     table_names,
 )
+from fairtk_papers.fair_qr.values import PRODUCT, measures
 from fairtk_papers.studies import (
     COUNTS,
     FACTS,
     STORE,
     RunRetriever,
     StudyPlan,
-    allow_name_reuse,
     plain,
     write_json,
 )
@@ -168,6 +166,12 @@ StudyCell = tuple["QrStudy", Cell, Cell]
 """The study that runs a cell, the cell, and the cell under its name in tables."""
 
 
+def _name(item: StudyCell) -> str:
+    """Return the name of a cell in experiments."""
+    _, cell, alias = item
+    return f"{cell.attribute}: {alias.label}"
+
+
 class QrStudy:
     """The comparison of FAIR-QR with its baselines in the paper's Table 1, and of its settings.
 
@@ -244,6 +248,7 @@ class QrStudy:
                 elif cell.base == BM25:
                     self.build(candidate)
         self.issued_warnings: dict[str, None] = {}
+        self._fitted: dict[str, Fitted] = {}  # by key, for cells that run
         systems = {cell.system for cell in self.cells}
         for name in self.retrievers[1:]:
             if name in systems:
@@ -305,13 +310,14 @@ class QrStudy:
             FairtkError: a system failed; the message names it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._answers() as ledger, allow_name_reuse():
+        with self._answers() as ledger:
             distinct: dict[str, StudyCell] = {}  # equal cells run once
             for study, cell, alias in self._all_cells():
-                if not study.pending(cell).empty:
-                    distinct.setdefault(study.key(cell), (study, cell, alias))
+                distinct.setdefault(study.key(cell), (study, cell, alias))
+            waiting = self._pending(distinct.values())
             # cells that call a model come last
-            pending = sorted(distinct.values(), key=lambda item: item[1].refines)
+            cells = sorted(distinct.values(), key=lambda item: item[1].refines)
+            pending = [item for item in cells if _name(item) in waiting]
             for study in (self, *self.sides.values()):
                 llm = ledger.wrap(study.llm)  # fails if a price for the budget is missing
                 if any(cell.refines and owner is study for owner, cell, _ in pending):
@@ -323,25 +329,26 @@ class QrStudy:
                             study.build(candidate)
             self._write_facts()
             numbers = {item: f"{i}/{len(pending)}" for i, item in enumerate(pending, 1)}
+            found = self._finished([item for item in cells if item not in numbers])
+            self._refuse_empty_rankings(found)
             deferred: list[str] = []
-            for cells in self._batches(pending):
-                self._refuse_empty_rankings()  # before other systems cost time and money
-                if deferred and any(cell.base == RANDOM for _, cell, _ in cells):
-                    deferred += [cell.label for _, cell, _ in cells]
+            for batch in self._batches(pending):
+                if deferred and any(cell.base == RANDOM for _, cell, _ in batch):
+                    deferred += [cell.label for _, cell, _ in batch]
                     continue  # the placebo depends on the number of the model's words
-                for item in cells:
-                    on_progress(f"{numbers[item]} {item[1].attribute}: {item[2].label}")
+                for item in batch:
+                    on_progress(f"{numbers[item]} {_name(item)}")
                 try:
-                    self._run_cells(cells, ledger)
+                    found |= self._run_cells(batch, ledger, found)
                 except DeferredError:
-                    deferred += [cell.label for _, cell, _ in cells]
-            self._refuse_empty_rankings()
+                    deferred += [cell.label for _, cell, _ in batch]
+                self._refuse_empty_rankings(found)  # before other systems cost time and money
             if deferred:
                 raise DeferredError(
                     f"{len(deferred)} of {len(pending)} systems wait for answers of a batch "
                     f"({format_list(deferred, 3)}); run again after reading them"
                 )
-            return self._results(ledger)
+            return self._results(found, ledger)
 
     def plan(self) -> StudyPlan:
         """Return an upper bound on the remaining cost, without calls.
@@ -363,10 +370,12 @@ class QrStudy:
                 ledger = stack.enter_context(Ledger(path))
             sides = {f" [{pair.label}]": side for pair, side in self.sides.items()}
             for suffix, study in {"": self, **sides}.items():
+                waiting = study._pending((study, cell, cell) for cell in study.cells)
                 pending = {}
                 for cell in study.cells:
                     if (key := study.key(cell)) not in complete:
-                        pending[cell] = study.pending(cell)
+                        qids = waiting.get(_name((study, cell, cell)), ())
+                        pending[cell] = self.data.topics[self.data.topics[QID].isin(qids)]
                         complete[key] = pending[cell].empty
                 rows += _plan_rows(study, suffix, pending, ledger)
             recorded = 0 if ledger is None else len(ledger)
@@ -387,7 +396,7 @@ class QrStudy:
         retries these) and ``missing``.
         """
         cells = list(self._all_cells())
-        stages = {f"{c.attribute}: {alias.label}": s.stage(c) for s, c, alias in cells}
+        stages = {_name(item): item[0].stage(item[1]) for item in cells}
         work = plan(stages, self.data.topics, save_dir=self.folder)
         counts = work.cells[["queries", "stored", "failed", "missing"]].to_numpy().tolist()
         rows = [[c.attribute, c.label, *n] for (*_, c), n in zip(cells, counts, strict=True)]
@@ -395,17 +404,40 @@ class QrStudy:
 
     def pending(self, cell: Cell) -> pd.DataFrame:
         """Return the pending topics of a cell."""
-        with self._store() as store:
-            qids = finished_qids(store, self.stage(cell), self._topics)
-        return self.data.topics[~self.data.topics[QID].isin(qids)]
+        qids = self._pending([(self, cell, cell)]).get(_name((self, cell, cell)), [])
+        return self.data.topics[self.data.topics[QID].isin(qids)]
+
+    def _pending(self, cells: Iterable[StudyCell]) -> dict[str, list[str]]:
+        """Return the pending topics by the name of a cell, without finished cells."""
+        stages = {_name(item): item[0].stage(item[1]) for item in cells}
+        rows = plan(stages, self.data.topics, save_dir=self.folder).pending
+        pending: dict[str, list[str]] = rows.groupby("system", sort=False)[QID].agg(list).to_dict()
+        return pending
 
     # Systems ----------------------------------------------------------------------------------
 
-    def stage(self, cell: Cell, llm: Any = None, alias: Cell | None = None) -> Any:
-        """Return a cell as a stage of an experiment, a `StudySystem`."""
-        from fairtk_papers.fair_qr.stages import StudySystem
+    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> StudySystem:
+        """Return a cell as a stage of an experiment."""
+        return StudySystem(self, cell, llm, **options)
 
-        return StudySystem(self, cell, llm, alias)
+    def system(self, cell: Cell, llm: Any, without: int | None = None) -> Any:
+        """Return the system of a cell; a trained one is fitted on the other folds of a topic.
+
+        Args:
+            cell: the cell, without tuning.
+            llm: the model, for systems that refine queries.
+            without: a fold that a trained system is not trained on; `None` for no fold.
+        """
+        if cell.refines:
+            return self.refiner(cell, llm)
+        if not self.is_trained(cell):
+            return self.build(cell)
+        key = self.key(cell)
+        if key not in self._fitted:
+            system, data = self.build(cell), self.data
+            self._fitted[key] = Fitted(system, data.topics, data.qrels, self.folds)
+        fitted = self._fitted[key]
+        return fitted if without is None else fitted.leave_out(without)
 
     def refiner(self, cell: Cell, llm: Any) -> FairQR:
         """Return the transformer of a cell that refines queries."""
@@ -470,7 +502,7 @@ class QrStudy:
         if cell.base == RANDOM:
             facts["seed"] = self.settings.seed
         if cell.refines:
-            prompt = as_refinement_prompt(cell.options["prompt"], "FairQR")
+            prompt: Any = QueryRefiner(self.llm, prompt=cell.options["prompt"]).prompt
             if hasattr(prompt, "digest"):  # covers its options and a plugin's content
                 facts["prompt"] = prompt.digest()
             return facts | {"model": [self.llm.name, plain(self.llm.parameters())]}
@@ -518,12 +550,6 @@ class QrStudy:
                     yield side, cell, alias
 
     @contextmanager
-    def _store(self) -> Iterator[Store]:
-        """Open the store; a missing store is empty."""
-        with closing(Store(self.folder if (self.folder / STORE).exists() else None)) as store:
-            yield store
-
-    @contextmanager
     def _answers(self) -> Iterator[Ledger]:
         """Open the ledger, unless the user passed one."""
         if self.ledger is not None:  # an empty ledger is falsy
@@ -531,10 +557,6 @@ class QrStudy:
             return
         with Ledger(self.folder / STORE) as ledger:
             yield ledger
-
-    @cached_property
-    def _topics(self) -> Topics:
-        return Topics(self.data.topics, durable=True)
 
     def _batches(self, cells: Sequence[StudyCell]) -> Iterator[Sequence[StudyCell]]:
         """Yield the cells of each experiment: one, or with workers all cells of a kind."""
@@ -552,79 +574,136 @@ class QrStudy:
     def _parallel(self) -> bool:
         return bool(self.engine.get("executor", "serial") != "serial")
 
-    def _run_cells(self, cells: Sequence[StudyCell], ledger: Ledger) -> None:
-        """Run cells of a kind, then issue the warnings of their systems."""
-        _, cell, _ = cells[0]
+    def _finished(self, cells: Sequence[StudyCell]) -> dict[str, SystemResults]:
+        """Return the results of finished cells by key."""
+        if not cells:
+            return {}
+        stages = {_name(item): item[0].stage(item[1]) for item in cells}
+        results = Experiment(stages, self.data.topics, save_dir=self.folder, warn=False)
+        return {item[0].key(item[1]): self._system(results, item) for item in cells}
+
+    def _system(self, results: Results, item: StudyCell) -> SystemResults:
+        return SystemResults.of(results, _name(item), self.data.topics[QID].tolist())
+
+    def _run_cells(
+        self, cells: Sequence[StudyCell], ledger: Ledger, found: Mapping[str, SystemResults]
+    ) -> dict[str, SystemResults]:
+        """Run cells of a kind, issue the warnings of their systems, and return their results.
+
+        Args:
+            cells: the cells.
+            ledger: records the answers of models.
+            found: the results of earlier cells by key.
+        """
+        stages = {}
+        for item in cells:
+            study, cell, alias = item
+            if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
+                study.retriever.prepare()  # its time is not part of a query's
+            llm = self._model(study, cell, ledger, found)
+            choices = study._choices(item, llm) if cell.grid else None
+            stages[_name(item)] = study.stage(cell, llm, alias=alias, choices=choices)
+        # with the baseline, which does not fail, the experiment has results if all queries fail
+        baseline = self._baseline
+        name = _name((self, baseline, baseline))
+        results = self._experiment({name: self.stage(baseline), **stages}, cells[0][1])
+        remarks = [remark for remark in results.remarks if remark.system in stages]
+        for warning in replace(results, remarks=tuple(remarks)).warnings:
+            warnings.warn(warning, stacklevel=2)
+        systems = {item[0].key(item[1]): self._system(results, item) for item in cells}
+        for study, *_ in cells:
+            study._fitted.clear()
+        for system in systems.values():
+            self.issued_warnings.update(dict.fromkeys(system.warnings))
+        return systems
+
+    def _experiment(self, stages: Mapping[str, Any], cell: Cell, **options: Any) -> Results:
+        """Return the results of stages of the kind of a cell."""
         topics = self.data.topics
         size = _LOOPS if cell.refines and not cell.grid else _SERIAL
-        if self.has_folds(cell):
-            topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
         if self._parallel and self.has_folds(cell):  # a worker gets about one fold
+            topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
             size = -(-len(topics) // len(set(self.folds.values())))
         elif self._parallel and cell.refines:
             size = _PARALLEL_LOOPS
-        systems, pending = {}, {}
-        for study, cell, alias in cells:
-            if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
-                study.retriever.prepare()  # its time is not part of a query's
-            stage = study.stage(cell, study._model(cell, ledger), alias)
-            systems[f"{cell.attribute}: {alias.label}"] = stage
-            pending[stage] = study.pending(cell)[QID].tolist()
-        engine = {"batch_size": size, **self.engine, "fail_fast": True}
+        engine = {"batch_size": size, "fail_fast": True, **self.engine, **options}
         try:
-            Experiment(systems, topics, save_dir=self.folder, **engine)
+            # names are unique only for the same data, models and settings
+            return Experiment(stages, topics, save_dir=self.folder, warn=False, **engine)
         except StageError as error:
             reason = getattr(error.__cause__, "reason", error.__cause__)
-            if reason is not None:  # else all queries are stored as missing
-                raise reason from (error if self._parallel else None)
-        self._issue_warnings(pending)
+            raise reason or error from (error if self._parallel else None)
 
-    def _refuse_empty_rankings(self) -> None:
+    def _choices(self, item: StudyCell, llm: Any) -> dict[int, dict[str, Any]]:
+        """Return the settings of each fold, which are the best on the other folds.
+
+        Raises:
+            InputError: there are too few folds, or the measure is undefined for all topics.
+        """
+        begin = time.perf_counter()
+        _, cell, alias = item
+        trained = self.is_trained(cell)
+        fold_of = {qid: self.folds[qid] for qid in self.data.topics[QID]}
+        by_fold: dict[int, dict[str, Any]] = {fold: {} for fold in sorted(set(fold_of.values()))}
+        least = 3 if trained else 2
+        if len(by_fold) < least:
+            raise InputError(
+                f"tuning requires at least {least} folds and topics, for tuning, testing"
+                f"{' and training' * trained}; use `tuning={{}}` for no tuning"
+            )
+        stages = {}
+        for settings in cell.grid:
+            text = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+            for fold in by_fold:
+                without = fold if trained else None
+                name = f"{_name(item)}, {text}" + (f", without fold {fold}" if trained else "")
+                by_fold[fold][name] = settings
+                stages[name] = self.stage(cell.at(settings), llm, alias=alias, without=without)
+        attribute = self.data.attributes[cell.attribute]
+        measure = measures(*attribute, self.settings.cutoff, self.settings.ndcg)[PRODUCT]
+        calls = len(llm.ledger)
+        options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
+        results = self._experiment(stages, cell.grid_cells[0], **options)
+        best = cross_fit(results, measure, fold_of, systems=by_fold).choices
+        choices = {}
+        seconds, calls = time.perf_counter() - begin, len(llm.ledger) - calls
+        for row in best.to_dict("records"):
+            fold, chosen = row["fold"], by_fold[row["fold"]][row.pop("system")]
+            text = json.dumps(plain(dict(chosen)))
+            choices[fold] = {**row, "settings": text, "seconds": seconds, "calls": calls}
+            seconds, calls = 0.0, 0  # all folds share the grid
+        return choices
+
+    @property
+    def _baseline(self) -> Cell:
+        return next(cell for cell in self.cells if cell.system == BM25)
+
+    def _refuse_empty_rankings(self, found: Mapping[str, SystemResults]) -> None:
         """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
-        baseline = next(cell for cell in self.cells if cell.system == BM25)
-        with self._store() as store:
-            results = stored_results(store, self.stage(baseline), self._topics)
-        if len(results.empty_qids) == len(self.data.topics):
+        results = found.get(self.key(self._baseline))
+        if results is not None and len(results.empty_qids) == len(self.data.topics):
             raise InputError(
                 f"{BM25} retrieves no document for any of the {len(self.data.topics)} topics "
                 f"(e.g. {self.data.topics[QUERY].iloc[0]!r}), so there is nothing to compare; "
                 "check the queries and their language"
             )
 
-    def _model(self, cell: Cell, ledger: Ledger) -> Any:
+    @staticmethod
+    def _model(
+        study: QrStudy, cell: Cell, ledger: Ledger, found: Mapping[str, SystemResults]
+    ) -> Any:
         """Return the model of a cell behind the ledger, or the placebo."""
         if cell.base != RANDOM or cell.grid:
-            return ledger.wrap(self.llm)
-        with self._store() as store:
-            traces = {
-                other: stored_results(store, self.stage(other), self._topics).traces
-                for other in self.cells
-                if other.system == FAIR_QR
-            }
-        return random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
+            return ledger.wrap(study.llm)
+        keys = {other: study.key(other) for other in study.cells if other.system == FAIR_QR}
+        traces = {other: found[key].traces for other, key in keys.items() if key in found}
+        return random_terms(study.data, study.retriever, traces, cell, study.settings.seed)
 
-    def _issue_warnings(self, ranked: Mapping[Any, list[str]]) -> None:
-        """Issue the warnings that the notes of systems have, each text once per study."""
-        texts: list[tuple[list[str], str]] = []
-        remarks: list[Remark] = []
-        with self._store() as store:
-            for stage, qids in ranked.items():
-                results = stored_results(store, stage, self._topics)
-                remarks += results.remarks
-                texts += [([q], text) for q in qids for text in results.notes[q]["warnings"]]
-        for text in merge_warnings(texts):
-            if text not in self.issued_warnings:
-                self.issued_warnings[text] = None
-                warnings.warn(text, DataWarning, stacklevel=2)
-        # the experiment has issued the remarks, with the names of the systems
-        self.issued_warnings.update((remark.text, None) for remark in remarks)
-
-    def _results(self, ledger: Ledger) -> QrResults:
+    def _results(self, found: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
         results, models = {}, {}
-        with self._store() as store:
-            for study, cell, alias in self._all_cells():
-                results[alias] = stored_results(store, study.stage(cell), self._topics)
-                models[alias] = study.llm
+        for study, cell, alias in self._all_cells():
+            results[alias] = found[study.key(cell)]
+            models[alias] = study.llm
         has_brackets = any("[" in alias.system for alias in results)
         names = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(
@@ -633,4 +712,4 @@ class QrStudy:
 
     def __getstate__(self) -> dict[str, Any]:
         # workers get the model separately, behind the ledger
-        return {**vars(self), "ledger": None, "sides": {}}
+        return {**vars(self), "ledger": None, "sides": {}, "_fitted": {}}

@@ -28,14 +28,18 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.experiment.tuning import combinations
-from fairtk.frames import QID, QUERY, digest
-from fairtk.frames.texts import words
-from fairtk.llm import Chat, ChatModel, Completion, build_model, parse_model
-from fairtk.llm.models import kind_of_model, takes_temperature
+from fairtk.experiment import combinations
+from fairtk.frames import QID, QUERY, digest, words
+from fairtk.llm import (
+    Chat,
+    ChatModel,
+    Completion,
+    build_model,
+    list_model_kinds,
+    parse_model,
+)
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
-from fairtk.transformers.candidates import index_tokens
 from fairtk_papers.fair_qr.settings import (
     BM25_SETTINGS,
     QrConfiguration,
@@ -337,14 +341,14 @@ def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list
     """Return words of medium frequency in the first documents, sorted.
 
     The words are in 1 to 10 % of the documents (otherwise in at least two documents), have
-    at least three letters, and are in the index of the retriever.
+    at least three letters, and are not ignored by a retriever with a method ``tokens(text)``.
     """
     counts: Counter[str] = Counter()
     number = 0
     for document in itertools.islice(documents, N_READ):
         number += 1
         counts.update({word for word in words(document["text"].lower()) if len(word) > 2})
-    tokens = index_tokens(retriever)
+    tokens = getattr(retriever, "tokens", None)
     valid = [w for w in counts if w.isalpha() and (tokens is None or tokens(w))]
     middle = [
         w for w in valid if max(2.0, _LEAST_SHARE * number) <= counts[w] <= _LARGEST_SHARE * number
@@ -553,7 +557,10 @@ def model_kind(settings: Mapping[str, Any]) -> Any:
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
         raise ParameterError(f"backend of [llm] must be a string, got {backend!r:.80}")
-    return kind_of_model(backend, "refinement", "backend of [llm]")
+    kinds = list_model_kinds("refinement")
+    if backend not in kinds:
+        raise NotFoundError("backend of [llm]", backend, kinds)
+    return kinds[backend]
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
@@ -616,9 +623,9 @@ def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
         if not several and options.get("temperature", "none") != "none":
             # otherwise FairQR's default would override it
             refining = {"temperature": options["temperature"], **refining}
-        if several and takes_temperature(model_kind(options)):
-            options.setdefault("temperature", temperature)
         models[name] = make_model(options)
+        if several and "temperature" not in options and temperature is not None:
+            models[name] = models[name].at_temperature(temperature)
     if not several:
         return models[""], replace(settings, fair_qr=refining)
     # each model has its own temperature

@@ -11,20 +11,18 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning
 from fairtk.experiment import Experiment
-from fairtk.frames import DOCNO, QID, RANK
-from fairtk.frames.texts import words
+from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.statistics import correct_p_values, mean_intervals, paired_test
 from fairtk.wording import format_list
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
-from fairtk_papers.studies import TIMES, collect_warnings
+from fairtk_papers.studies import TIMES
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.stored import SystemResults
+    from fairtk_papers.fair_qr.stages import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
@@ -54,7 +52,7 @@ def evaluate_per_query(
     named_measures: Mapping[str, Any],
     store: Path | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return values per query, and the warnings of the measures instead of issuing them.
+    """Return values per query, and the texts of the measures' warnings.
 
     A query that is missing from a run has the worst value.
 
@@ -68,11 +66,10 @@ def evaluate_per_query(
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
-    with collect_warnings(DataWarning) as texts:
-        results = Experiment(runs, topics, qrels, named_measures.values(), save_dir=store)
+    results = Experiment(runs, topics, qrels, named_measures.values(), save_dir=store, warn=False)
     names = dict(zip(results.measures, named_measures, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, texts
+    return values, [str(warning) for warning in results.warnings]
 
 
 def summary(
@@ -348,7 +345,7 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
-    times = [wait, local, system.total("training")]
+    times = [wait, local, system.total("training") + system.choices["seconds"].sum()]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 

@@ -286,8 +286,8 @@ def test_what_is_not_retrieved_has_the_worst_value(results, data):
 
 
 def test_warnings_are_collected_and_said_once(gender, tmp_path):
-    with qr_world.installed(("toy-warns", "warns", False)):
-        study = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("toy-warns",))
+    with qr_world.installed(("toy-doubts", "doubts", False)):
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("toy-doubts",))
         with pytest.warns(DataWarning) as records:
             results = study.run()
         assert len([w for w in records if "the toy" in str(w.message)]) == 1

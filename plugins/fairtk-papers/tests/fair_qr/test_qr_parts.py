@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 import qr_world
 from fairtk_papers.fair_qr.report import latex
-from fairtk_papers.fair_qr.stored import merge_warnings
 from fairtk_papers.fair_qr.values import iterations
 from fairtk_papers.studies import file_name
 from hypothesis import given
@@ -70,21 +69,7 @@ def test_names_of_files_differ_even_where_case_does_not(texts):
     assert file_name(file_name("A").lower()).lower() != file_name("A").lower()
 
 
-# What is kept -------------------------------------------------------------------------------------
-
-
-def test_warnings_of_single_queries_are_merge_warnings():
-    said = [
-        (["1"], "1 of 9 documents of '1' is odd"),
-        (["2"], "the model is old"),
-        (["2"], "3 of 9 documents of '2' is odd"),
-        (["3"], "the model is old"),
-    ]
-    assert merge_warnings(said) == [
-        "1 of 9 documents of '1' is odd (similar for 2 topics: '1', '2')",
-        "the model is old",
-    ]
-
+# Ids --------------------------------------------------------------------------------------------
 
 ODD = ["a/b", "..", "con 1.x", "Ä|ö&$", "A/B", "q" * 300, "100%", '"\\]']
 
