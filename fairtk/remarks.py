@@ -549,11 +549,19 @@ def _queries(remarks: Sequence[Remark]) -> str:
 
 def emit(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
     """Warn of remarks; those that differ in their systems only are one warning."""
+    for warning in warnings_of(remarks):
+        warnings.warn(warning, stacklevel=stacklevel + 1)
+
+
+def warnings_of(remarks: Iterable[Remark]) -> list[FairtkWarning]:
+    """Return the warnings that `emit` issues."""
+    found = []
     for group in _grouped(remarks):
         kind = KINDS.get(group[0].kind)
         category = FairtkWarning if kind is None else kind.warning
         if category is not None:
-            warnings.warn(text_of(group), category, stacklevel=stacklevel + 1)
+            found.append(category(text_of(group)))
+    return found
 
 
 def _grouped(remarks: Iterable[Remark]) -> Iterable[list[Remark]]:

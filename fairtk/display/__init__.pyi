@@ -10,6 +10,7 @@ from .figures import write_figure as write_figure
 from .tables import MarkedText as MarkedText
 from .tables import Table as Table
 from .tables import csv_text as csv_text
+from .tables import fitted_lines as fitted_lines
 from .tables import format_rows as format_rows
 from .tables import latex_text as latex_text
 from .tables import markdown_text as markdown_text

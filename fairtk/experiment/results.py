@@ -20,6 +20,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import (
     ColumnError,
+    FairtkWarning,
     InputError,
     MissingPluginError,
     NotFoundError,
@@ -54,7 +55,7 @@ from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params
 from fairtk.plugins.references import cite_results
-from fairtk.remarks import Remark
+from fairtk.remarks import Remark, warnings_of
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -138,6 +139,14 @@ class Results:
             remarks=values.remarks,
             **fields,
         )
+
+    @property
+    def warnings(self) -> list[FairtkWarning]:
+        """The remarks as warnings; those that differ in their systems only are one warning.
+
+        ``warnings.warn(warning)`` issues one; ``str(warning)`` is its text.
+        """
+        return warnings_of(self.remarks)
 
     @property
     def systems(self) -> list[str]:

@@ -69,12 +69,17 @@ class Plan:
     Attributes:
         cells: one row per system: ``system``, ``queries``, ``stored`` (results in the store),
             ``failed`` (stored errors, which a run retries), ``missing``.
+        pending: one row per result that a run computes: ``system``, ``qid``, ``error`` (the stored
+            error of a failed query).
         prompts: one row per model: ``model``, ``prompts`` (distinct prompts of stored rankings),
             ``stored`` (answered), ``missing``, ``unknown`` (queries without stored rankings).
+        seconds: the mean time of a stored answer by model; NaN for a model without answers.
     """
 
     cells: pd.DataFrame
+    pending: pd.DataFrame
     prompts: pd.DataFrame
+    seconds: Mapping[str, float]
 
     def __repr__(self) -> str:
         blocks = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
@@ -89,15 +94,20 @@ class Plan:
         return [as_texts(table) for table in filled]
 
 
-def _cells(engine: Engine) -> pd.DataFrame:
-    rows = []
-    total = len(engine.topics.qids)
+def _cells(engine: Engine) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables `Plan.cells` and `Plan.pending`."""
+    rows, pending = [], []
+    qids = engine.topics.qids
     for system, node in engine.tree.ends.items():
-        cells = engine.cells(node).values()
-        failed = sum(cell.error is not None for cell in cells)
-        stored = len(cells) - failed
-        rows.append((system, total, stored, failed, total - stored - failed))
-    return pd.DataFrame(rows, columns=CELLS)
+        cells = engine.cells(node)
+        failed = {qid: cell.error for qid, cell in cells.items() if cell.error is not None}
+        missing = len(qids) - len(cells)
+        rows.append((system, len(qids), len(cells) - len(failed), len(failed), missing))
+        pending += [
+            (system, qid, failed.get(qid)) for qid in qids if qid in failed or qid not in cells
+        ]
+    columns = ["system", QID, "error"]
+    return pd.DataFrame(rows, columns=CELLS), pd.DataFrame(pending, columns=columns, dtype="str")
 
 
 def _prompts(engine: Engine) -> pd.DataFrame:
@@ -153,6 +163,7 @@ def Experiment(
     fail_fast: bool = False,
     retry_failed: bool = False,
     parent: str | None = None,
+    warn: bool = True,
 ) -> Results:
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
@@ -187,6 +198,8 @@ def Experiment(
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels and groups are
             then of documents. `None` for the column ``parent`` of results, if any.
+        warn: whether to issue the remarks (`Results.warnings`) as warnings, and to warn of systems
+            that differ from the stored ones of the same name.
 
     Raises:
         InputError: topics, labels or measures are missing or invalid.
@@ -214,7 +227,8 @@ def Experiment(
         parent=parent,
     )
     engine = prepared[0]
-    for name, node in engine.tree.ends.items():
+    checks.boolean("warn", warn, "Experiment")
+    for name, node in engine.tree.ends.items() if warn else ():
         _warn_of_changes(engine.store, name, node)
     cells = engine.run()
     if engine.deferred:
@@ -223,7 +237,7 @@ def Experiment(
             f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
             "of a batch; run again after reading them"
         )
-    results = _results(*prepared, cells, executor)
+    results = _results(*prepared, cells, executor, warn=warn)
     if dataset is None:
         return results
     return replace(results, config={**results.config, **about_dataset(dataset)})
@@ -244,7 +258,9 @@ def plan(
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None
     engine, *_ = _prepare(systems, topics, qrels, measures, durable=folder is not None, **options)
-    return Plan(_cells(engine), _prompts(engine))
+    prompts = _prompts(engine)
+    seconds = {name: engine.store.answers.seconds_per_answer(name) for name in prompts["model"]}
+    return Plan(*_cells(engine), prompts, seconds)
 
 
 def _prepare(
@@ -328,6 +344,7 @@ def _results(
     executor: Any,
     stored_failures: Sequence[tuple[str, str, str]] = (),
     stored_remarks: Sequence[Remark] = (),
+    warn: bool = True,
 ) -> Results:
     failed = [
         (name, qid, cell.error)
@@ -339,12 +356,14 @@ def _results(
     failures = pd.DataFrame([*failed, *stored_failures], columns=columns, dtype="str")
     remarks = (remarks_of_system(name, cells[name], len(engine.topics.qids)) for name in cells)
     of_stages = list(chain.from_iterable(remarks))
-    emit([*of_stages, *stored_remarks], 3)  # also if all results failed
+    if warn:
+        emit([*of_stages, *stored_remarks], 3)  # also if all results failed
     of_failures = _remarks_on_failures(failures, engine.topics.qids)
     if failed and len(failed) == (total := len(order) * len(engine.topics.qids)):
         lines = [f"{s}, {q}: {e}" for s, q, e in failed]
         raise StageError(f"Experiment: {total} of {total} results failed ({format_list(lines, 3)})")
-    emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
+    if warn:
+        emit(_remarks_on_failures(failures.iloc[: len(failed)], engine.topics.qids), 3)
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = rows_with_parents(stored_rows(engine.store, cells, frame_rows), evaluation.parent)
@@ -366,7 +385,8 @@ def _results(
         for remark in values.remarks
         if remark.kind != MISSING or remark.n_queries > n_failed.get(remark.system, 0)
     ]
-    emit(counted, 3)
+    if warn:
+        emit(counted, 3)
     values = replace(values, remarks=(*of_stages, *stored_remarks, *of_failures, *counted))
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
