@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtk import checks
 from fairtk.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def study_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configured settings of the executor, updated by the given options."""
     names = ("executor", "workers", "scheduler")
-    return {**configured, **{name: options[name] for name in names if options[name] is not None}}
+    given = {name: options[name] for name in names if options[name] is not None}
+    if "workers" in given:
+        checks.integer("workers", given["workers"], "the study")
+    return {**configured, **given}
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
