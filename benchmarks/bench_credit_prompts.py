@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairtk_papers.fair_rag.study import list_subsets
+from fairtk_papers.fair_rag.credit import list_subsets
 from sizes import scale
 
 from fairtk import BM25Scorer, Candidates, FairSampler, demo

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fairtk.batch.study_options import COMMAND_FILE, LEDGER, paying_options
+from fairtk.batch.options import paying_options
 from fairtk.cli.options import format_option
 from fairtk.cli.output import COMMAND, TABLE, echo_frame
 from fairtk.errors import FormatError, InputError, MissingPluginError
 from fairtk.plugins import registry
-from fairtk.plugins.registry import SERVER
 
 if TYPE_CHECKING:
     from fairtk.batch import Batches, ReadReport
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 PAPERS = "fairtk-papers"
 """The distribution with the project's studies."""
+COMMAND_FILE = "command.json"
+"""The file in a study's folder with its last command and working directory."""
 _MAX_PRINTED = 10  # problems of a kind
 
 folder_argument = click.argument("folder", metavar="DIR")
@@ -265,9 +266,8 @@ def _kind(path: Path) -> str:
 
 def _options(more: dict[str, Any]) -> list[str]:
     """Return the given options of a study as command-line words."""
-    words = [f"--set={text}" for text in more["server_settings"]]
-    for name in (*SERVER, *LEDGER):
-        value = more.get(name)
+    words = [f"--set={text}" for text in more.pop("server_settings")]
+    for name, value in more.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
             words.append(option)

@@ -11,6 +11,7 @@ from .tables import MarkedText as MarkedText
 from .tables import Table as Table
 from .tables import cell_text as cell_text
 from .tables import csv_text as csv_text
+from .tables import fitted_lines as fitted_lines
 from .tables import format_rows as format_rows
 from .tables import interval_text as interval_text
 from .tables import latex_text as latex_text

@@ -77,11 +77,13 @@ class Plan:
             error of a failed query).
         prompts: one row per model: ``model``, ``prompts`` (distinct prompts of stored rankings),
             ``stored`` (answered), ``missing``, ``unknown`` (queries without stored rankings).
+        seconds: the mean time of a stored answer by model; NaN for a model without answers.
     """
 
     cells: pd.DataFrame
     pending: pd.DataFrame
     prompts: pd.DataFrame
+    seconds: Mapping[str, float]
 
     def __repr__(self) -> str:
         blocks = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
@@ -272,7 +274,9 @@ def plan(
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None
     engine, *_ = _prepare(systems, topics, qrels, measures, durable=folder is not None, **options)
-    return Plan(*_cells(engine), _prompts(engine))
+    prompts = _prompts(engine)
+    seconds = {name: engine.store.answers.seconds_per_answer(name) for name in prompts["model"]}
+    return Plan(*_cells(engine), prompts, seconds)
 
 
 def _prepare(

@@ -20,6 +20,7 @@ from .ledger import Ledger as Ledger
 from .ledger import LedgerModel as LedgerModel
 from .local import KeywordRefiner as KeywordRefiner
 from .models import build_model as build_model
+from .models import check_settings as check_settings
 from .models import list_model_kinds as list_model_kinds
 from .models import parse_model as parse_model
 from .server import OpenAICompatible as OpenAICompatible

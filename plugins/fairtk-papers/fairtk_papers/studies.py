@@ -67,6 +67,7 @@ PATH = Annotated[str, pydantic.AfterValidator(resolve_path), Field(description="
 """A file or folder; relative paths start at the folder of the configuration."""
 FLAG = Annotated[bool, Field(description="true or false")]
 COUNT = Annotated[int, Field(ge=0, description="an integer of at least 0")]
+POSITIVE = Annotated[int, Field(ge=1, description="an integer of at least 1")]
 AMOUNT = Annotated[float, Field(ge=0, lt=math.inf, description="a number of at least 0")]
 NAMES = Annotated[list[str], pydantic.AfterValidator(tuple), Field(description="a list of names")]
 NUMBERS = Annotated[
@@ -97,11 +98,15 @@ LEDGER: Kinds = {
     "retry_unusable": FLAG,
     "retry_failed": FLAG,
 }
+EXECUTOR = Annotated[
+    Literal["serial", "processes", "dask"], Field(description="'serial', 'processes' or 'dask'")
+]
 ENGINE: Kinds = {
-    **dict.fromkeys(("executor", "scheduler"), STRING),
-    **dict.fromkeys(("workers", "threads", "batch_size"), COUNT),
+    "executor": EXECUTOR,
+    "scheduler": STRING,
+    **dict.fromkeys(("workers", "threads", "batch_size"), POSITIVE),
 }
-"""Arguments of `fairtk.Experiment`, which checks their values."""
+"""Arguments of `fairtk.Experiment`."""
 
 _NONE_VALUES = {
     **dict.fromkeys(("api_key_env", "reasoning_effort"), ""),

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.output import echo_frame
-from fairtk.display import Table
-from fairtk.display.tables import fitted_lines
+from fairtk.cli import echo_frame
+from fairtk.display import Table, fitted_lines
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.batch.study_options import (
+from fairtk.batch import paying_options
+from fairtk.cli import echo_frame, format_option, given_options, signature_command
+from fairtk.errors import DataWarning, InputError
+from fairtk_papers.options import (
     ModelOption,
+    command_line,
     engine_options,
     open_ledger,
-    paying_options,
     say_beginning,
     server_settings,
     study_options,
 )
-from fairtk.cli.options import format_option
-from fairtk.cli.output import command_line, echo_frame
-from fairtk.cli.signature import given_options, signature_command
-from fairtk.errors import DataWarning, InputError
 from fairtk_papers.terminal import echo_plan, echo_table, echo_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ the generator). A label is the sign of a small difference, so use float32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
@@ -39,7 +40,6 @@ from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk.wording import format_list
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
-from fairtk_papers.studies import allow_name_reuse
 
 ALONE, WITHOUT = "each document alone", "no document"
 
@@ -54,11 +54,13 @@ class UtilityLabels:
         baseline: one row per query: ``qid``, ``gold_answer``, ``qanswer`` (the answer without
             documents), ``utility``.
         failures: the queries without labels: ``system``, ``qid``, ``error``.
+        warnings: the warnings about the answers, which `utility_labels` has issued.
     """
 
     documents: pd.DataFrame
     baseline: pd.DataFrame
     failures: pd.DataFrame
+    warnings: Sequence[Warning] = ()
 
     def qrels(self, min_useful: int = 2) -> pd.DataFrame:
         """Return the labels as qrels with gold answers.
@@ -122,8 +124,10 @@ def utility_labels(
             f"({format_list(missing)}); add them to answers"
         )
     systems = label_systems(candidates, generator)
-    with allow_name_reuse():
-        results = Experiment(systems, topics, save_dir=save_dir, **engine)
+    # other labels may be in the folder
+    results = Experiment(systems, topics, save_dir=save_dir, warn=False, **engine)
+    for warning in results.warnings:
+        warnings.warn(warning, stacklevel=2)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
     baseline["utility"] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
@@ -134,7 +138,7 @@ def utility_labels(
     without = documents[QID].map(baseline.set_index(QID)["utility"])
     documents["gain"] = documents["utility"] - without
     documents[LABEL] = _grades(documents, grades)
-    return UtilityLabels(documents, baseline, results.failures)
+    return UtilityLabels(documents, baseline, results.failures, results.warnings)
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
@@ -238,6 +242,11 @@ class TaskLabels:
     queries: int
     facts: dict[str, Any]
     gains: UtilityLabels | None
+
+    @property
+    def warnings(self) -> Sequence[Warning]:
+        """The warnings about the answers that the labels are from."""
+        return self.gains.warnings if self.gains else ()
 
 
 def label_task(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import read_parquet, write_parquet
-from fairtk.io.lines import read_json
 from fairtk.report import Section, save_sections
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.figures import (
@@ -241,7 +241,10 @@ class RagResults:
         if setting not in names:
             raise NotFoundError("setting", setting or "", names)
         results = Path(folder) / SETTINGS / str(setting)
-        facts = read_json(results / FACTS)
+        try:
+            facts = json.loads((results / FACTS).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise FormatError(f"invalid JSON ({error})", results / FACTS) from None
         if facts.get("format") != FORMAT:
             raise FormatError(
                 f"expected results of format {FORMAT}, got format {facts.get('format', 'none')}; "

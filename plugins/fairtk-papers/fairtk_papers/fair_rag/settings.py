@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,17 +16,22 @@ import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks, prompts
-from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import resolve_dataset
-from fairtk.llm import FunctionModel, Ledger, build_model, list_model_kinds, parse_model
-from fairtk.llm.models import check_settings
+from fairtk.llm import (
+    FunctionModel,
+    Ledger,
+    build_model,
+    check_settings,
+    list_model_kinds,
+    parse_model,
+)
 from fairtk.measures import EU
-from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 from fairtk.utilities import get
+from fairtk.wording import did_you_mean
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
 from fairtk_papers.studies import (
     NAMES,
@@ -230,10 +236,10 @@ class RagSettings:
                     f"the study: utility must be a utility where higher is better, got "
                     f"{self.utility!r}"
                 )
-        if self.credit == "shapley" and self.cutoff > MOST_ASKED:
+        if self.credit == "shapley" and self.cutoff > 8:
             raise ParameterError(
-                f"the study: cutoff must be at most {MOST_ASKED} with credit='shapley' "
-                f"({1 << MOST_ASKED} prompts per ranking), got {self.cutoff}; use 'one-out'"
+                "the study: cutoff must be at most 8 with credit='shapley' (256 prompts per "
+                f"ranking), got {self.cutoff}; use 'one-out'"
             )
 
     @property
@@ -310,7 +316,10 @@ def make_retriever(text: str, **options: Any) -> Any:
     if model and name == "bm25":
         raise ParameterError(f"a model is not supported for bm25, got {text!r}")
     settings = {**({"model": model} if model else {}), **options}
-    refuse_unknown_options(f"the retriever {text!r}", RETRIEVERS[name], settings)
+    known = inspect.signature(RETRIEVERS[name]).parameters
+    if unknown := [option for option in settings if option not in known]:
+        hint = did_you_mean(unknown[0], known)
+        raise ParameterError(f"the retriever {text!r}: unknown parameter {unknown[0]!r}{hint}")
     return RETRIEVERS[name](**settings)
 
 

@@ -4,8 +4,8 @@ import pytest
 from fairtk_papers.fair_qr import QrConfiguration
 from fairtk_papers.fair_rag import RagConfiguration, RagSettings, RagStudy
 from fairtk_papers.fair_rag.settings import make_retriever, read_tasks
+from fairtk_papers.options import engine_options
 
-from fairtk.batch.study_options import engine_options
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 
 

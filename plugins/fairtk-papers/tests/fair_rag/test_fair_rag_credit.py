@@ -3,7 +3,6 @@
 import shutil
 import sqlite3
 from contextlib import closing
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,11 @@ from fairtk_papers.fair_rag import (
     RagSettings,
     plot_credit,
 )
+from fairtk_papers.fair_rag.credit import credit_values, list_subsets
 from fairtk_papers.fair_rag.figures import credit_text
-from fairtk_papers.fair_rag.study import credit_values, list_subsets
 from fairtk_papers.fair_rag.tables import credit_table, position_table
 
+from fairtk import Candidates, Generator, prompts
 from fairtk.display import write_figure
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.experiment import open_results
@@ -173,14 +173,32 @@ def test_a_study_with_credit(plain, tmp_path, maker):
     assert open_results(saved).credit("alpha 8")["sample"].nunique() == 3
 
 
+class Citing:
+    """A model that cites the second document."""
+
+    name = "citing"
+
+    def generate(self, prompts):
+        return ["So it is [2]." for _ in prompts]
+
+    def digest(self):
+        return self.name
+
+
 def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):
-    answers = CREDIT.assign(score=-CREDIT["rank"], qanswer="So it is [2].").drop(columns="credit")
-    own = rag_world.study(tmp_path, credit="citations")
-    results = SimpleNamespace(rankings=lambda name: answers)
-    credit = own.credit(own.tasks[0], "BM25", None, QRELS, results)
-    assert list(credit) == ["alpha 0", "alpha 8", "deterministic"]
-    assert credit["alpha 0"]["credit"].tolist() == [0, 1] * 5
-    assert not (tmp_path / "experiment.sqlite").exists()
+    generator = Generator(Citing(), prompts.get("lamp-2"), 5)
+    own = rag_world.study(tmp_path, make=lambda task, cutoff: generator, credit="citations")
+    [task] = own.tasks
+    candidates = Candidates(task.dataset)(task.topics[:3])
+    qrels = candidates[["qid", "docno"]].assign(label=1, gold_answer="x")
+    own.experiment(task, "BM25", generator, qrels)
+    before = n_answers(tmp_path)
+    answers = own.credited(task, "BM25", generator, qrels)
+    assert answers.systems == ["alpha 0", "alpha 8", "deterministic"]
+    for name in answers.systems:
+        rows = answers.rankings(name)
+        assert rows["credit"].tolist() == (rows["rank"] == 1).astype(float).tolist()
+    assert n_answers(tmp_path) == before
 
 
 @pytest.mark.slow

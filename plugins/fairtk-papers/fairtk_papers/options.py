@@ -1,4 +1,4 @@
-"""Options of commands that run studies, which `fairtk prompts` passes on."""
+"""Options of the studies' commands, and what they mean."""
 
 from __future__ import annotations
 
@@ -7,94 +7,35 @@ import json
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import all_of
-from fairtk.cli.output import command_line
+from fairtk import checks
 from fairtk.errors import InputError
-from fairtk.plugins.registry import SERVER
 
 if TYPE_CHECKING:
     from fairtk.llm import Ledger
 
-COMMAND_FILE = "command.json"
-"""The file in a study's folder with its last command and working directory."""
-
 
 def say_beginning(folder: Path, text: str) -> None:
-    """Print what a study begins, and store its command line in its folder."""
-    from fairtk.io.atomic import atomic_text
+    """Print what a study begins, and store its command line for ``fairtk prompts write``."""
+    from fairtk_papers.studies import write_text
 
     words = [word for word in shlex.split(command_line())[1:] if word != "--offline"]
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_text(folder / COMMAND_FILE) as stream:
-        json.dump({"command": shlex.join(words), "folder": os.getcwd()}, stream, indent=1)
+    content = {"command": shlex.join(words), "folder": os.getcwd()}
+    write_text(folder / "command.json", json.dumps(content, indent=1))
     click.echo(text, err=True)
 
 
-LEDGER = (
-    "max_calls",
-    "max_cost",
-    "max_tokens",
-    "prices",
-    "offline",
-    "retry_unusable",
-    "retry_failed",
-)
-
-paying_options = all_of(
-    click.option(
-        "--base-url",
-        help="The address of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; "
-        "several with commas.",
-    ),
-    click.option(
-        "--api-key-env",
-        metavar="VARIABLE",
-        help="The environment variable with the server's key; '' if it needs none.  "
-        "[default: OPENAI_API_KEY]",
-    ),
-    click.option(
-        "--set",
-        "server_settings",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Another setting of the models that have it, e.g. max_tokens=64 of a server, or "
-        "max_new_tokens=20 of a local model; temperature=none leaves it out. Repeatable.",
-    ),
-    click.option(
-        "--max-calls", type=int, help="The largest number of calls to pay for in this run."
-    ),
-    click.option("--max-cost", type=float, help="The highest price of this run; needs --prices."),
-    click.option(
-        "--max-tokens",
-        type=int,
-        help="The largest number of tokens of prompts and answers to pay for in this run.",
-    ),
-    click.option(
-        "--prices",
-        metavar="FILE",
-        help="Prices per million tokens: TSV with model, prompt, completion.",
-    ),
-    click.option(
-        "--retry-unusable",
-        is_flag=True,
-        help="Request answers again that were refused, cut off or unreadable.",
-    ),
-    click.option(
-        "--retry-failed",
-        is_flag=True,
-        help="Request prompts again that the model refused, e.g. because they were too long.",
-    ),
-)
-"""The options of `SERVER` and `LEDGER`, the same for all commands."""
+def command_line() -> str:
+    """Return the running command line, quoted for a shell."""
+    return str(click.get_current_context().meta["fairtk.command"])
 
 
-study_options = all_of(
+_STUDY = (
     click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
                  help="How systems run and answers are generated.  [default: serial]"),
     click.option("--workers", type=int,
@@ -109,18 +50,28 @@ study_options = all_of(
     click.option("--offline", is_flag=True,
                  help="Use only recorded answers; a missing answer is an error."),
 )  # fmt: skip
-"""The options for running a study."""
+
+
+def study_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for running a study."""
+    for option in reversed(_STUDY):
+        command = option(command)
+    return command
 
 
 def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configured settings of the executor, updated by the given options."""
     names = ("executor", "workers", "scheduler")
-    return {**configured, **{name: options[name] for name in names if options[name] is not None}}
+    given = {name: options[name] for name in names if options[name] is not None}
+    if "workers" in given:
+        checks.integer("workers", given["workers"], "the study")
+    return {**configured, **given}
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given options for models as settings."""
-    settings = {name: options[name] for name in SERVER if options[name] is not None}
+    servers = ("base_url", "api_key_env")
+    settings = {name: options[name] for name in servers if options[name] is not None}
     for text in options["server_settings"]:
         name, sign, value = text.partition("=")
         if not (name and sign):
@@ -163,13 +114,11 @@ def open_ledger(
     Given options override the configuration. A dry run writes nothing.
     """
     from fairtk.llm import Ledger
+    from fairtk_papers.studies import LEDGER
 
-    settings = dict(configured)
-    settings |= {
-        key: options[key]
-        for key in LEDGER
-        if options[key] is not None and options[key] is not False
-    }
+    given = {key: options.get(key) for key in LEDGER}
+    given = {key: value for key, value in given.items() if value is not None and value is not False}
+    settings = {**configured, **given}
     if not settings:
         return None
     path = Path(settings.pop("path", path))
