@@ -45,6 +45,7 @@ class StageContext:
         refuses_ledgers: whether opening the file of a ledger is an error, e.g. on another computer.
         collector: takes the calls that are not in a ledger, instead of the models, by its method
             ``take`` (`fairtk.batch`).
+        ranking_of: returns the qid and the sample of a qid inside of `fairtk.PerSample`.
     """
 
     remarks: dict[str, list[StageRemark]] | None = None
@@ -54,6 +55,7 @@ class StageContext:
     generator: Any = None
     refuses_ledgers: bool = False
     collector: Any = None
+    ranking_of: Callable[[str], tuple[str, int]] | None = None
 
 
 _OUTSIDE = StageContext()

@@ -32,6 +32,7 @@ from fairtk.experiment.identity import (
     describe,
     described_model,
     key_of,
+    logs_of,
     models_of,
 )
 from fairtk.experiment.packing import (
@@ -74,6 +75,7 @@ from fairtk.llm.progress import progress_bar
 from fairtk.llm.reading import Reading
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS, answer_columns
+from fairtk.transformers.seen import TURNS, Log
 from fairtk.wording import format_list
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
@@ -321,6 +323,23 @@ class Engine:
             self._compute(recording)
         return {name: self.cells(node) for name, node in ends.items()}
 
+    def return_turns(self) -> None:
+        """Give the turns of all queries, as they are stored, to the `fairtk.Seen` of systems."""
+        places: dict[int, tuple[Log, dict[tuple[int, int], list[str]]]] = {}
+        for name, end in self.tree.ends.items():
+            for transformer, node in zip(self.tree.transformers[name], end.chain, strict=True):
+                for index, log in enumerate(logs_of(transformer)):
+                    _, users = places.setdefault(id(log), (log, {}))
+                    users.setdefault((node.number, index), []).append(name)
+        for log, users in places.values():
+            if len(users) > 1:
+                log.clear()
+                log.users = list(chain.from_iterable(users.values()))
+                continue
+            [(number, index)] = users
+            notes = self.store.notes(self.chains[number], self.topics.digests)
+            log.restore({qid: note[TURNS][index] for qid, note in notes.items()})
+
     def _compute(self, recording: Recording) -> None:
         """Compute missing results."""
         self._models = {
@@ -442,6 +461,7 @@ class Engine:
                     node.keep,
                     ask,
                     tuple(self.systems[node.number]),
+                    node.stage.records_turns,
                 ),
             )
         if not steps:

@@ -217,6 +217,7 @@ def Experiment(
     for name, node in engine.tree.ends.items():
         _warn_of_changes(engine.store, name, node)
     cells = engine.run()
+    engine.return_turns()
     if engine.deferred:
         due = len(engine.tree.ends) * len(engine.topics.qids)
         raise DeferredError(
