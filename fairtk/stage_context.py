@@ -185,10 +185,12 @@ def remark(
 
 
 def leave_notes(stage: Any, notes: Mapping[str, Any]) -> None:
-    """Leave notes on queries in the `transform` of a stage: a JSON value each, e.g. seconds.
+    """Leave notes on queries in the `transform` of a stage: a JSON value each, e.g. a trace.
 
     Within an experiment they are stored with the results, also those on failed queries; see
-    `Results.notes`. Otherwise, and if the stage runs inside another stage, they are dropped.
+    `Results.notes`. Otherwise, and if the stage runs inside another stage, they are dropped. The
+    keys ``calls``, ``seconds`` and ``tokens`` of a dict are the costs of the query, which the
+    measures of these names sum over the stages of a system.
 
     Args:
         stage: the stage, whose class has `leaves_notes = True`.

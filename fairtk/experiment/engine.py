@@ -12,6 +12,7 @@ and it commits each batch before using it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,7 +71,7 @@ from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Failure, Ledger, LedgerModel
-from fairtk.llm.chat import Prompt, now, questions
+from fairtk.llm.chat import Prompt, cost_of, now, questions
 from fairtk.llm.progress import progress_bar
 from fairtk.llm.reading import Reading
 from fairtk.stage_context import Recording
@@ -462,6 +463,7 @@ class Engine:
                     ask,
                     tuple(self.systems[node.number]),
                     node.stage.records_turns,
+                    node.stage.calls_model,
                 ),
             )
         if not steps:
@@ -602,8 +604,13 @@ class Engine:
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
+        notes = {}
+        for qid, first, size in spans:
+            texts = {prompts.texts[i] for i in prompts.rows[first : first + size].tolist()}
+            calls = [completions[text] for completions in numbered for text in texts]
+            notes[qid] = json.dumps(cost_of(calls))
         number = self._chain(node.number)
-        result = ChainResult(number, table, spans, errors, {}, prompts.remarks)
+        result = ChainResult(number, table, spans, errors, notes, prompts.remarks)
         self.store.commit([result], self.topics.digests)
 
     @staticmethod

@@ -76,6 +76,7 @@ _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier.datasets._irds.IRDSTextLoader": ("dataset", "fields"),
 }
 
+_RAG_BACKEND = "pyterrier_rag.backend._base.Backend"
 _RAG: dict[str, tuple[str, ...]] = {
     "pyterrier_rag.readers._base.Reader": ("backend", "prompt", "output_field"),
     "pyterrier_rag.prompt._context_aggregation.Concatenator": (
@@ -603,12 +604,19 @@ class Stage:
     @property
     def leaves_notes(self) -> bool:
         """Whether the stage leaves notes on queries."""
-        return getattr(self.transformer, "leaves_notes", False) or self.records_turns
+        own = getattr(self.transformer, "leaves_notes", False)
+        return own or self.records_turns or self.calls_model
 
     @cached_property
     def records_turns(self) -> bool:
         """Whether there is a `fairtk.Seen` in the stage."""
         return bool(logs_of(self.transformer))
+
+    @cached_property
+    def calls_model(self) -> bool:
+        """Whether there is a language model in the stage."""
+        kinds = (ChatModel, Generator, pt.Transformer)
+        return any(map(_is_model, objects_of(self.transformer, kinds)))
 
     @property
     def name(self) -> str:
@@ -720,6 +728,25 @@ class Tree:
         return self._durable and (len(node.children) > 1 or not node.stage.cheap)
 
 
+def chain_keys(stages: Iterable[Description]) -> list[str]:
+    """Return the key of the chain up to each of some stages."""
+    keys: list[str] = []
+    for stage in stages:
+        keys.append(digest([keys[-1] if keys else "", key_of(stage)], 16))
+    return keys
+
+
+def has_model(description: Any) -> bool:
+    """Return whether the description of a stage has a language model."""
+    if isinstance(description, list):
+        return any(map(has_model, description))
+    if not isinstance(description, dict):
+        return False
+    return not description.keys().isdisjoint(("llm", "backend")) or has_model(
+        list(description.values())
+    )
+
+
 def models_of(stage: Any) -> list[ChatModel]:
     """Return the models of a stage whose calls go through a ledger.
 
@@ -731,6 +758,11 @@ def models_of(stage: Any) -> list[ChatModel]:
 def logs_of(stage: Any) -> list[Log]:
     """Return the distinct records of `fairtk.Seen` in a stage."""
     return list({id(seen.log): seen.log for seen in objects_of(stage, Seen)}.values())
+
+
+def _is_model(value: Any) -> bool:
+    bases = {identity_name(base) for base in type(value).__mro__}
+    return isinstance(value, ChatModel | Generator) or _RAG_BACKEND in bases
 
 
 def objects_of(stage: Any, kind: Any) -> list[Any]:

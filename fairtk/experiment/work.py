@@ -52,6 +52,7 @@ from fairtk.llm import (
     OfflineError,
 )
 from fairtk.llm.chat import Outcome, Prompt, questions
+from fairtk.measures.costs import COSTS
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
 from fairtk.transformers.seen import TURNS
 from fairtk.wording import format_list
@@ -76,6 +77,7 @@ class StageStep:
     ask: bool  # whether to return the prompts of the stage instead of rows
     systems: tuple[str, ...]  # systems with the stage, for messages
     records_turns: bool = False  # whether there is a `fairtk.Seen` in the stage
+    calls_model: bool = False  # whether there is a language model in the stage
 
     @property
     def who(self) -> str:
@@ -336,12 +338,13 @@ def _stage_parts(
         remarks.update(new_remarks)
         if step.ask:
             return out
-        if logs:
-            turns = [log.take(part) for log in logs]
-            for qid in part:
-                seen = {TURNS: [of_log[qid] for of_log in turns]}
-                note = new_notes.get(qid, {})
-                new_notes[qid] = (note if isinstance(note, dict) else {"note": note}) | seen
+        turns = [log.take(part) for log in logs]
+        for qid in part if logs or step.calls_model else ():
+            note = new_notes.get(qid, {})
+            note = note if isinstance(note, dict) else {"note": note}
+            unknown = dict.fromkeys(COSTS) if step.calls_model else {}
+            seen = {TURNS: [of_log[qid] for of_log in turns]} if logs else {}
+            new_notes[qid] = unknown | note | seen
         notes.update(new_notes)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):
