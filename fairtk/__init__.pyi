@@ -67,6 +67,7 @@ from .transformers import OracleSampler as OracleSampler
 from .transformers import PerSample as PerSample
 from .transformers import PlackettLuceExposure as PlackettLuceExposure
 from .transformers import QueryRefiner as QueryRefiner
+from .transformers import Seen as Seen
 from .transformers import SpladeScorer as SpladeScorer
 
 __version__: str

@@ -249,6 +249,13 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "R",
         ),
         spec(
+            "Seen",
+            "fairtk.transformers.seen:Seen",
+            "a retriever that records who is seen in a session of an agent",
+            "Q",
+            "R",
+        ),
+        spec(
             "BM25Scorer",
             "fairtk.transformers.scorers:BM25Scorer",
             "BM25 inside each query's own candidate set",

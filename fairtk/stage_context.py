@@ -48,6 +48,7 @@ class StageContext:
         refuses_ledgers: whether opening the file of a ledger is an error, e.g. on another computer.
         collector: takes the calls that are not in a ledger, instead of the models, by its method
             ``take`` (`fairtk.batch`).
+        ranking_of: returns the qid and the sample of a qid inside of `fairtk.PerSample`.
     """
 
     remarks: dict[str, list[StageRemark]] | None = None
@@ -58,6 +59,7 @@ class StageContext:
     generator: Any = None
     refuses_ledgers: bool = False
     collector: Any = None
+    ranking_of: Callable[[str], tuple[str, int]] | None = None
 
 
 _OUTSIDE = StageContext()
@@ -204,10 +206,12 @@ def remark_on_input(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
 
 
 def leave_notes(stage: Any, notes: Mapping[str, Any]) -> None:
-    """Leave notes on queries in the `transform` of a stage: a JSON value each, e.g. seconds.
+    """Leave notes on queries in the `transform` of a stage: a JSON value each, e.g. a trace.
 
     Within an experiment they are stored with the results, also those on failed queries; see
-    `Results.notes`. Otherwise, and if the stage runs inside another stage, they are dropped.
+    `Results.notes`. Otherwise, and if the stage runs inside another stage, they are dropped. The
+    keys ``calls``, ``seconds`` and ``tokens`` of a dict are the costs of the query, which the
+    measures of these names sum over the stages of a system.
 
     Args:
         stage: the stage, whose class has `leaves_notes = True`.

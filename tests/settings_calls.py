@@ -52,6 +52,7 @@ def calls():
         "FairSampler": (fairtk.FairSampler, {}),
         "OracleSampler": (fairtk.OracleSampler, {"qrels": qrels}),
         "PerSample": (fairtk.PerSample, {"transformer": fairtk.BM25Scorer()}),
+        "Seen": (fairtk.Seen, {"retriever": fairtk.BM25Scorer()}),
         "PlackettLuceExposure": (fairtk.PlackettLuceExposure, {}),
         "DeterministicExposure": (transformers.DeterministicExposure, {}),
         "OracleExposure": (transformers.OracleExposure, {"qrels": qrels}),

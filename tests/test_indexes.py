@@ -74,6 +74,7 @@ def judged(qrels, run):
     return fairtk.evaluate(qrels, run, ["EE_D@2", "E(nDCG@2)"]).per_query
 
 
+TURN = {"session": [0], "query": "words", "rankings": [[None, ["a", "b"]]]}
 CALLS = {
     # (parameter): (a function of the frame, the frame)
     "fairtk.Experiment topics": (
@@ -94,6 +95,10 @@ CALLS = {
     "fairtk.tune qrels": (lambda f: tuned(TOPICS, f), QRELS),
     "fairtk.Fitted topics": (lambda f: fitted(f, QRELS), TOPICS),
     "fairtk.Fitted qrels": (lambda f: fitted(TOPICS, f), QRELS),
+    "fairtk.Seen.exposure notes": (
+        lambda f: fairtk.Seen(Retriever()).exposure(notes=f),
+        pd.DataFrame({"qid": ["q1", "q2"], "note": [{"seen": [[TURN]]}, {"seen": [[TURN, TURN]]}]}),
+    ),
     "fairtk.FairSampler relevance": (
         lambda f: fairtk.FairSampler(
             max_relevance_loss=0.1, cutoff=2, n_samples=2, relevance=f

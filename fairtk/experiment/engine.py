@@ -12,6 +12,7 @@ and it commits each batch before using it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +33,7 @@ from fairtk.experiment.identity import (
     describe,
     described_model,
     key_of,
+    logs_of,
     models_of,
 )
 from fairtk.experiment.packing import (
@@ -69,11 +71,12 @@ from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import dataset_qrels
 from fairtk.llm import ChatModel, Failure, Ledger, LedgerModel
-from fairtk.llm.chat import Prompt, now, questions
+from fairtk.llm.chat import Prompt, cost_of, now, questions
 from fairtk.llm.progress import progress_bar
 from fairtk.llm.reading import Reading
 from fairtk.stage_context import Recording
 from fairtk.transformers.generator import CONTENT_MODELS, answer_columns
+from fairtk.transformers.seen import TURNS, Log
 from fairtk.wording import format_list
 
 MOST_BATCHES, MOST_QUERIES = 16, 64
@@ -321,6 +324,23 @@ class Engine:
             self._compute(recording)
         return {name: self.cells(node) for name, node in ends.items()}
 
+    def return_turns(self) -> None:
+        """Give the turns of all queries, as they are stored, to the `fairtk.Seen` of systems."""
+        places: dict[int, tuple[Log, dict[tuple[int, int], list[str]]]] = {}
+        for name, end in self.tree.ends.items():
+            for transformer, node in zip(self.tree.transformers[name], end.chain, strict=True):
+                for index, log in enumerate(logs_of(transformer)):
+                    _, users = places.setdefault(id(log), (log, {}))
+                    users.setdefault((node.number, index), []).append(name)
+        for log, users in places.values():
+            if len(users) > 1:
+                log.clear()
+                log.users = list(chain.from_iterable(users.values()))
+                continue
+            [(number, index)] = users
+            notes = self.store.notes(self.chains[number], self.topics.digests)
+            log.restore({qid: note[TURNS][index] for qid, note in notes.items()})
+
     def _compute(self, recording: Recording) -> None:
         """Compute missing results."""
         self._models = {
@@ -442,6 +462,8 @@ class Engine:
                     node.keep,
                     ask,
                     tuple(self.systems[node.number]),
+                    node.stage.records_turns,
+                    node.stage.calls_model,
                 ),
             )
         if not steps:
@@ -582,8 +604,13 @@ class Engine:
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
+        notes = {}
+        for qid, first, size in spans:
+            texts = {prompts.texts[i] for i in prompts.rows[first : first + size].tolist()}
+            calls = [completions[text] for completions in numbered for text in texts]
+            notes[qid] = json.dumps(cost_of(calls))
         number = self._chain(node.number)
-        result = ChainResult(number, table, spans, errors, {}, prompts.remarks)
+        result = ChainResult(number, table, spans, errors, notes, prompts.remarks)
         self.store.commit([result], self.topics.digests)
 
     @staticmethod

@@ -45,6 +45,7 @@ from fairtk.llm.loading import find_folder, model_digest
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 from fairtk.transformers.generator import CONTENT_MODELS
+from fairtk.transformers.seen import Log, Seen
 
 Adapter = Callable[[Any], dict[str, Any]]
 """A function that returns the settings of an object, which are described recursively."""
@@ -75,6 +76,7 @@ _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier.datasets._irds.IRDSTextLoader": ("dataset", "fields"),
 }
 
+_RAG_BACKEND = "pyterrier_rag.backend._base.Backend"
 _RAG: dict[str, tuple[str, ...]] = {
     "pyterrier_rag.readers._base.Reader": ("backend", "prompt", "output_field"),
     "pyterrier_rag.prompt._context_aggregation.Concatenator": (
@@ -609,7 +611,19 @@ class Stage:
     @property
     def leaves_notes(self) -> bool:
         """Whether the stage leaves notes on queries."""
-        return getattr(self.transformer, "leaves_notes", False)
+        own = getattr(self.transformer, "leaves_notes", False)
+        return own or self.records_turns or self.calls_model
+
+    @cached_property
+    def records_turns(self) -> bool:
+        """Whether there is a `fairtk.Seen` in the stage."""
+        return bool(logs_of(self.transformer))
+
+    @cached_property
+    def calls_model(self) -> bool:
+        """Whether there is a language model in the stage."""
+        kinds = (ChatModel, Generator, pt.Transformer)
+        return any(map(_is_model, objects_of(self.transformer, kinds)))
 
     @property
     def name(self) -> str:
@@ -671,11 +685,12 @@ class Tree:
     def __init__(self, systems: Mapping[str, Any], durable: bool) -> None:
         self.nodes: list[Node] = []
         self.ends: dict[str, Node] = {}
+        self.transformers = {name: list(stages_of(system)) for name, system in systems.items()}
         self._durable = durable
         self._stages: list[Stage] = []
-        for name, pipeline in systems.items():
+        for name, transformers in self.transformers.items():
             node: Node | None = None
-            for transformer in stages_of(pipeline):
+            for transformer in transformers:
                 node = self._child(node, self._stage(transformer))
             assert node is not None  # a pipeline has a stage
             node.systems.append(name)
@@ -720,14 +735,50 @@ class Tree:
         return self._durable and (len(node.children) > 1 or not node.stage.cheap)
 
 
+def chain_keys(stages: Iterable[Description]) -> list[str]:
+    """Return the key of the chain up to each of some stages."""
+    keys: list[str] = []
+    for stage in stages:
+        keys.append(digest([keys[-1] if keys else "", key_of(stage)], 16))
+    return keys
+
+
+def has_model(description: Any) -> bool:
+    """Return whether the description of a stage has a language model."""
+    if isinstance(description, list):
+        return any(map(has_model, description))
+    if not isinstance(description, dict):
+        return False
+    return not description.keys().isdisjoint(("llm", "backend")) or has_model(
+        list(description.values())
+    )
+
+
 def models_of(stage: Any) -> list[ChatModel]:
     """Return the models of a stage whose calls go through a ledger.
 
-    They are found in the attributes of transformers (also of PyTerrier's operators), dataclasses
-    and functions as models, in lists, sets and dicts, and in the objects of bound methods. A
-    generator's model of `CONTENT_MODELS` is not returned, only the models that it uses.
+    A generator's model of `CONTENT_MODELS` is not returned, only the models that it uses.
     """
-    models: list[ChatModel] = []
+    return objects_of(stage, ChatModel)
+
+
+def logs_of(stage: Any) -> list[Log]:
+    """Return the distinct records of `fairtk.Seen` in a stage."""
+    return list({id(seen.log): seen.log for seen in objects_of(stage, Seen)}.values())
+
+
+def _is_model(value: Any) -> bool:
+    bases = {identity_name(base) for base in type(value).__mro__}
+    return isinstance(value, ChatModel | Generator) or _RAG_BACKEND in bases
+
+
+def objects_of(stage: Any, kind: Any) -> list[Any]:
+    """Return the objects of a class in a stage.
+
+    They are found in the attributes of transformers (also of PyTerrier's operators), dataclasses
+    and functions as models, in lists, sets and dicts, and in the objects of bound methods.
+    """
+    objects: list[Any] = []
     visited: dict[int, Any] = {}  # by id; the value itself keeps its id
     waiting = [stage]
     while waiting:
@@ -735,14 +786,14 @@ def models_of(stage: Any) -> list[ChatModel]:
         if id(value) in visited:
             continue
         visited[id(value)] = value
-        if isinstance(value, ChatModel):
-            models.append(value)
+        if isinstance(value, kind):
+            objects.append(value)
         waiting += _parts(value)
-    return models
+    return objects
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return the values in a value that may be or have models."""
+    """Return the values in a value that may be or have transformers and models."""
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, list | tuple | set | frozenset):

@@ -304,8 +304,10 @@ class Results(Artifact):
     def notes(self, name: str) -> pd.DataFrame:
         """Return the notes of a system's stages on queries, also on failed queries.
 
-        A stage leaves notes with `fairtk.transformers.leave_notes`: a JSON value by query, e.g.
-        seconds or a trace.
+        A stage leaves notes with `fairtk.transformers.leave_notes`: a JSON value by query, e.g. a
+        trace. The notes of a stage with a language model are dicts with its costs: ``calls``,
+        ``seconds`` and ``tokens``, `None` if unknown. Those of a stage with `fairtk.Seen` have its
+        turns, ``seen``.
 
         Returns:
             ``qid``, ``stage`` (its class), ``note``, in the order of the topics.

@@ -22,9 +22,10 @@ from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, as_texts, html_text
 from fairtk.errors import ChangedWarning, InputError, NotFoundError, ParameterError, StageError
 from fairtk.experiment.clusters import clusters_of
+from fairtk.experiment.costs import StageNotes, costs_of, rows_with_costs, with_costs
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
-from fairtk.experiment.identity import Node, Tree, differences, environment
+from fairtk.experiment.identity import Node, Tree, differences, environment, has_model
 from fairtk.experiment.inputs import (
     GivenGroups,
     complete_measure,
@@ -41,6 +42,7 @@ from fairtk.experiment.store import (
     Store,
     StoredCell,
     remarks_of_system,
+    stage_name,
     stored_systems,
 )
 from fairtk.experiment.values import (
@@ -56,6 +58,7 @@ from fairtk.frames.ids import as_strings
 from fairtk.io.qrels import as_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.chat import Prompt
+from fairtk.measures.costs import COSTS
 from fairtk.remarks import FAILED, MISSING, Remark, emit, make_remark
 from fairtk.wording import format_list
 
@@ -244,6 +247,7 @@ def Experiment(
     for name, node in engine.tree.ends.items() if warn else ():
         _warn_of_changes(engine.store, name, node)
     cells = engine.run()
+    engine.return_turns()
     if engine.deferred:
         due = len(engine.tree.ends) * len(engine.topics.qids)
         raise DeferredError(
@@ -389,6 +393,7 @@ def _results(
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = rows_with_parents(stored_rows(engine.store, cells, frame_rows), evaluation.parent)
+    rows = rows_with_costs(rows, lambda name: _costs(engine, name, frame_rows.get(name)))
     content = {
         n: frame_rows[n]
         if n in frame_rows
@@ -438,6 +443,22 @@ def _results(
         clusters=clusters,
         environment=environment(),
     )
+
+
+def _costs(engine: Engine, name: str, frame: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the costs of a system; those of a frame are unknown."""
+    qids = engine.topics.qids
+    if frame is not None:
+        return costs_of([StageNotes("a frame of results", True, {})], qids)
+    stages = [
+        StageNotes(
+            *(f"the stage {node.stage.name}", node.stage.calls_model),
+            engine.store.notes(engine.chains[node.number], engine.topics.digests),
+        )
+        for node in engine.tree.ends[name].chain
+        if node.stage.leaves_notes
+    ]
+    return costs_of(stages, qids)
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
@@ -618,6 +639,13 @@ def open_results(
         for qid, cell in sorted(system.cells.items(), key=lambda item: number[item[0]])
         if cell.error is not None
     ]
+    names = [measure.NAME for measure in parsed_measures if measure.NAME in COSTS]
+    for name, system in systems.items() if names else ():
+        of_system = [
+            StageNotes(f"the stage {stage_name(stage)}", has_model(stage), notes)
+            for stage, notes in zip(system.stages, system.notes, strict=True)
+        ]
+        frames[name] = with_costs(frames[name], names, costs_of(of_system, qids))
     frame = None
     with stage_context.reading() as of_labels:
         if qrels is not None:

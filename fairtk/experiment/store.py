@@ -18,7 +18,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.identity import Description
+from fairtk.experiment.identity import Description, chain_keys
 from fairtk.experiment.packing import Span, Table, concat_tables, from_bytes, to_bytes, unpack
 from fairtk.io.atomic import real_path
 from fairtk.llm import Completion, Failure
@@ -406,7 +406,10 @@ def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
         names = sorted(name for name, end in ended if end == chain)
         systems = [name for name in names if (name, chain) in latest]
         earlier = [name for name in names if (name, chain) not in latest]
-        texts = (" >> ".join(map(_name, json.loads(stages))), *map(", ".join, (systems, earlier)))
+        texts = (
+            " >> ".join(map(stage_name, json.loads(stages))),
+            *map(", ".join, (systems, earlier)),
+        )
         rows.append((key[:_SHORT], *texts, *rest))
     columns = ["chain", "stages", "systems", "earlier", "queries", "failed", "megabytes", "created"]
     return pd.DataFrame(rows, columns=columns)
@@ -479,6 +482,7 @@ class StoredSystem(NamedTuple):
     rows: pd.DataFrame | None  # `None` without rows
     stages: list[Description]
     cells: dict[str, StoredCell]  # by qid
+    notes: list[dict[str, Any]]  # of each stage, by qid
 
 
 def stored_systems(
@@ -509,10 +513,17 @@ def stored_systems(
             label = name if names.count(name) == 1 else f"{name} ({key[:_SHORT]})"
             cells = store.cells_of(name, chain)
             table = store.read(cells.values())
+            topics = dict(
+                store.select(
+                    "SELECT qid, topic FROM runs WHERE chain = ? AND name = ?", (chain, name)
+                )
+            )
+            descriptions = json.loads(stages)
             systems[label] = StoredSystem(
                 None if table is None else unpack(table),
-                json.loads(stages),
+                descriptions,
                 cells,
+                [store.notes(store.number_of(k), topics) for k in chain_keys(descriptions)],
             )
     return systems
 
@@ -550,5 +561,6 @@ def _chains_of(store: Store, name: str) -> list[int]:
     return [int(row[0]) for row in numbers]
 
 
-def _name(stage: dict[str, Any]) -> str:
+def stage_name(stage: Description) -> str:
+    """Return the name of a stage from its description."""
     return str(stage.get("identified") or str(stage.get("class")).rpartition(".")[2])

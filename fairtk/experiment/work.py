@@ -36,7 +36,7 @@ from fairtk.errors import (
     StoreError,
     WorkerError,
 )
-from fairtk.experiment.identity import Identified
+from fairtk.experiment.identity import Identified, logs_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import DOCNO, QANSWER, QID, IntArray, identity_name
 from fairtk.frames.schema import check_samples
@@ -52,7 +52,9 @@ from fairtk.llm import (
     OfflineError,
 )
 from fairtk.llm.chat import Outcome, Prompt, questions
+from fairtk.measures.costs import COSTS
 from fairtk.remarks import StageRemark, emit, remarks_of_stages
+from fairtk.transformers.seen import TURNS
 from fairtk.wording import format_list
 
 RECORDING = "recording"
@@ -74,6 +76,8 @@ class StageStep:
     keep: bool  # whether to return the rows
     ask: bool  # whether to return the prompts of the stage instead of rows
     systems: tuple[str, ...]  # systems with the stage, for messages
+    records_turns: bool = False  # whether there is a `fairtk.Seen` in the stage
+    calls_model: bool = False  # whether there is a language model in the stage
 
     @property
     def who(self) -> str:
@@ -321,8 +325,12 @@ def _stage_parts(
     """
     transformer = stage.transformer if isinstance(stage, Identified) else stage
 
+    logs = logs_of(stage) if step.records_turns else []
+
     def attempt(part: list[str]) -> Any:
         rows = inp if part is qids else _rows_of(inp, part)
+        for log in logs:
+            log.take(part)  # of an earlier attempt
         new_notes: dict[str, Any] = {}
         new_remarks: dict[str, list[StageRemark]] = {}
         with stage_context.changed(remarks=new_remarks, notes=(transformer, new_notes)):
@@ -330,6 +338,13 @@ def _stage_parts(
         remarks.update(new_remarks)
         if step.ask:
             return out
+        turns = [log.take(part) for log in logs]
+        for qid in part if logs or step.calls_model else ():
+            note = new_notes.get(qid, {})
+            note = note if isinstance(note, dict) else {"note": note}
+            unknown = dict.fromkeys(COSTS) if step.calls_model else {}
+            seen = {TURNS: [of_log[qid] for of_log in turns]} if logs else {}
+            new_notes[qid] = unknown | note | seen
         notes.update(new_notes)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):

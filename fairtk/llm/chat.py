@@ -97,6 +97,25 @@ class Completion:
             object.__setattr__(self, name, value)
 
 
+def cost_of(calls: Iterable[Any]) -> dict[str, Any]:
+    """Return the cost of calls, for the note of a stage: ``calls``, ``seconds`` and ``tokens``.
+
+    Tokens are `None` if a model has not reported them for a call.
+
+    Args:
+        calls: a `Completion`, or an object with the attributes ``seconds``, ``prompt_tokens`` and
+            ``completion_tokens``, for each call.
+    """
+    calls = list(calls)
+    counts = [_count(n) for call in calls for n in (call.prompt_tokens, call.completion_tokens)]
+    known = [count for count in counts if count is not None]
+    return {
+        "calls": len(calls),
+        "seconds": math.fsum(call.seconds for call in calls),
+        "tokens": sum(known) if len(known) == len(counts) else None,
+    }
+
+
 @dataclass(frozen=True)
 class Failure:
     """A call that failed after all attempts, in contrast to an empty answer.

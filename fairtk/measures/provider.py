@@ -29,6 +29,7 @@ from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.schema import LIMIT
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.costs import COSTS
 from fairtk.measures.evaluation import checked_aggregate
 from fairtk.measures.evaluator import Evaluator
 from fairtk.measures.facts import remarks_on_run
@@ -250,6 +251,8 @@ def publish(name: str, measure: Any) -> None:
 
 def connect() -> None:
     """Put `FairProvider` before the providers of ir_measures, once."""
+    for name, cost in COSTS.items():  # they need no page and no plugin
+        publish(name, cost)
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
         pipeline.insert(0, FairProvider())

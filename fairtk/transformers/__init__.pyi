@@ -23,3 +23,4 @@ from .scorers import ContrieverScorer as ContrieverScorer
 from .scorers import NeuralScorer as NeuralScorer
 from .scorers import Scorer as Scorer
 from .scorers import SpladeScorer as SpladeScorer
+from .seen import Seen as Seen

@@ -22,6 +22,23 @@ from fairtk.transformers.samplers import useful_first
 _TAIL = 1e-14
 
 
+def exposure_settings(
+    where: str, cutoff: int | None, browsing: str | BrowsingModel
+) -> tuple[BrowsingModel, int | None]:
+    """Return the browsing model and the cutoff of a frame X, after checks.
+
+    Raises:
+        ParameterError: a setting is invalid, or the model requires a cutoff.
+    """
+    cutoff, model = checks.cutoff(cutoff, where), as_position_model(browsing, where)
+    if model.needs_cutoff and cutoff is None:
+        raise ParameterError(
+            f"{where}: a cutoff is required for browsing={str(model)!r}, the number of documents "
+            f"that the user reads; write {where}(cutoff=5, ...)"
+        )
+    return model, cutoff
+
+
 class ExposureTransformer(FairTransformer):
     """Base class of transformers R -> X that compute the exact exposure of a policy.
 
@@ -32,14 +49,7 @@ class ExposureTransformer(FairTransformer):
     """
 
     def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
-        name = type(self).__name__
-        self.cutoff = checks.cutoff(cutoff, name)
-        self.browsing = as_position_model(browsing, name)
-        if self.browsing.needs_cutoff and self.cutoff is None:
-            raise ParameterError(
-                f"{name}: a cutoff is required for browsing={str(self.browsing)!r}, the number of "
-                f"documents that the user reads; write {name}(cutoff=5, ...)"
-            )
+        self.browsing, self.cutoff = exposure_settings(type(self).__name__, cutoff, browsing)
 
     def weights(self, run: Run) -> FloatArray:
         """Return the attention of the ranks that get attention; shape (n_ranks,), not empty."""

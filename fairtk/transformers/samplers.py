@@ -33,7 +33,7 @@ from fairtk.frames import (
 from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.runs import order_by
 from fairtk.remarks import NO_USEFUL_DOCUMENT, TARGET_MISSED
-from fairtk.stage_context import remark, with_qids
+from fairtk.stage_context import changed, remark, with_qids
 from fairtk.transformers.base import FairTransformer
 
 _TOLERANCE = 1e-3
@@ -585,7 +585,8 @@ class PerSample(FairTransformer):
             parts = []
             for number in np.unique(sample).tolist():
                 rows = np.flatnonzero(sample == number)
-                part = self._applied(plain.take(rows).reset_index(drop=True))
+                with changed(ranking_of=lambda qid, number=number: (qid, number)):
+                    part = self._applied(plain.take(rows).reset_index(drop=True))
                 parts.append(self._returned(part, number))
             filled = [part for part in parts if len(part)] or parts[:1]
             result = pd.concat(filled, ignore_index=True)
@@ -623,7 +624,12 @@ class PerSample(FairTransformer):
         names = np.array(
             [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
         )
-        with with_qids(dict(zip(names, map(str, qids[pairs[1]]), strict=True))):
+        original = dict(zip(names, map(str, qids[pairs[1]]), strict=True))
+        number = dict(zip(names, pairs[0].tolist(), strict=True))
+        with (
+            with_qids(original),
+            changed(ranking_of=lambda qid: (original.get(qid, qid), number.get(qid, 0))),
+        ):
             part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
         require_columns(part, [QID], f"the output of {self._name()}")
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))

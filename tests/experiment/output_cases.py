@@ -30,6 +30,7 @@ from fairtk import (
     PerSample,
     PlackettLuceExposure,
     QueryRefiner,
+    Seen,
     SpladeScorer,
     Target,
     demo,
@@ -325,6 +326,7 @@ CASES = {
     "fairtk.FairSampler": lambda folder: applied(FairSampler(alpha=2, n_samples=3), ranked()),
     "fairtk.OracleSampler": lambda folder: applied(OracleSampler(qrels(), n_samples=3), ranked()),
     "fairtk.PerSample": lambda folder: applied(PerSample(BM25Scorer()), sampled()),
+    "fairtk.Seen": lambda folder: applied(Seen(BM25Scorer()), candidates()),
     "fairtk.FittedSystem": fitted,
     "fairtk.IgnoreIdenticalIds": lambda folder: applied(
         IgnoreIdenticalIds(),

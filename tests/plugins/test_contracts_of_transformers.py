@@ -16,6 +16,7 @@ from fairtk import (
     OracleSampler,
     PerSample,
     PlackettLuceExposure,
+    Seen,
     demo,
 )
 from fairtk.datasets import lamp
@@ -181,6 +182,14 @@ class TestFitted(TransformerContract):
 
     def other_values(self):
         return {"system": Boost(5), "folds": {**self.folds, "1": 1}, "without": 2}
+
+
+class TestSeen(TransformerContract):
+    def make(self):
+        return Seen(BM25Scorer())
+
+    def others(self):
+        return [Seen(BM25Scorer(b=0.1)), Seen(FairSampler(n_samples=2))]
 
 
 @cache

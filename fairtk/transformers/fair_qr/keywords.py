@@ -30,12 +30,12 @@ from fairtk.frames.answers import (
 from fairtk.frames.texts import qids_of
 from fairtk.frames.texts import words as words_of
 from fairtk.llm import Chat, ChatModel, Completion, Failure, as_chat_model
-from fairtk.llm.chat import Outcome
+from fairtk.llm.chat import Outcome, cost_of
 from fairtk.llm.progress import progress_bar
 from fairtk.llm.reading import after_thinking, is_prompt_cut, read
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.remarks import NOT_REFINED
-from fairtk.stage_context import remark
+from fairtk.stage_context import leave_notes, remark
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.generator import counts_tokens
 
@@ -314,6 +314,7 @@ class QueryRefiner(FairTransformer):
 
     identity_name = "fairtk.QueryRefiner"
     output_version = 1
+    leaves_notes = True
     SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "group", "prompt", "attribute", "temperature")
     missing: pd.DataFrame | None = None
 
@@ -366,6 +367,7 @@ class QueryRefiner(FairTransformer):
             return out
         qids = qids_of(inp, "QueryRefiner")
         results = refine(self.llm, self.prompt, self._requests(inp, qids))
+        leave_notes(self, {q: cost_of([r]) for q, r in zip(qids, results, strict=True)})
         reasons = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
         self.missing = pd.DataFrame({QID: list(reasons), "reason": list(reasons.values())})
         details = [[f"{qid}: {reasons[qid]}"] if qid in reasons else [] for qid in qids]

@@ -24,6 +24,7 @@ from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, req
 from fairtk.frames.texts import words as words_of
 from fairtk.groups import Divergence, Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
+from fairtk.llm.chat import cost_of
 from fairtk.llm.ledger import estimate_all
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.plugins import as_position_model
@@ -77,6 +78,7 @@ class Step:
         values: measured values by column of the trace.
         kept: whether the list is kept.
         note: why the loop ended here, or the error.
+        answer: the outcome of the call; `None` at iteration 0.
     """
 
     iteration: int
@@ -86,6 +88,7 @@ class Step:
     values: dict[str, Any] = field(default_factory=dict)
     kept: bool = False
     note: str = ""
+    answer: Refined | None = None
 
     def row(self) -> dict[str, Any]:
         """Return the step as a row of the trace."""
@@ -191,6 +194,7 @@ class FairQROutcome:
         kept: the queries whose call failed and that kept their list, with the same columns.
         waited: seconds of waiting for the model; calls overlap.
         look: a function that computes the trace on first use.
+        costs: ``calls``, ``seconds`` and ``tokens`` of the calls by qid.
     """
 
     run: pd.DataFrame
@@ -198,6 +202,7 @@ class FairQROutcome:
     kept: pd.DataFrame
     waited: float
     look: Callable[[], pd.DataFrame]
+    costs: Mapping[str, Mapping[str, Any]]
 
     @cached_property
     def trace(self) -> pd.DataFrame:
@@ -258,7 +263,8 @@ class Loop:
         frames = pd.DataFrame(rows, columns=columns), pd.DataFrame(failures, columns=columns)
         self._remark()
         look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
-        return FairQROutcome(ranked, *frames, self._waited, look)
+        costs = {q.qid: cost_of(s.answer for s in q.steps if s.answer) for q in queries}
+        return FairQROutcome(ranked, *frames, self._waited, look, costs)
 
     def _retrieve(self, queries: Sequence[Progress]) -> None:
         """Retrieve with the keywords of the last steps, measure, and keep the list or stop.
@@ -338,6 +344,7 @@ class Loop:
 
     def _add_step(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
         step = Step(iteration, answer.query or "", query.keywords, group)
+        step.answer = answer
         step.values = {name: getattr(answer, name) for name in CALL}
         earlier = [s.query for s in query.steps if s.query]
         query.steps.append(step)
@@ -609,7 +616,8 @@ class FairQR(FairTransformer):
         """Return one ranking per query; see also `trace` and `missing`.
 
         In an experiment, its note on each query has ``waited`` (the seconds of waiting for the
-        model, divided evenly among the queries) and ``trace`` (the query's rows of `trace`).
+        model, divided evenly among the queries), ``trace`` (the query's rows of `trace`), and the
+        costs ``calls``, ``seconds`` and ``tokens``.
 
         Args:
             inp: queries (Q), one row each; other columns are kept.
@@ -621,7 +629,10 @@ class FairQR(FairTransformer):
         self._last = self.refine(inp)
         waited = self._last.waited / max(1, len(inp))
         rows_by_qid = self._last.trace.groupby(QID, sort=False)
-        notes = {str(q): {"waited": waited, "trace": t.to_dict("records")} for q, t in rows_by_qid}
+        notes = {
+            str(qid): {"waited": waited, "trace": trace.to_dict("records"), **self._last.costs[qid]}
+            for qid, trace in rows_by_qid
+        }
         leave_notes(self, notes)
         return self._last.run
 
