@@ -380,7 +380,8 @@ def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
     that it was run over last; `open_results` opens them.
 
     Returns:
-        ``chain`` (the start of its key), ``stages``, ``systems`` (whose results these are),
+        ``chain`` (the start of its key), ``stages``, ``settings`` (those that differ between chains
+        with the same stages, e.g. ``FairSampler(alpha=2)``), ``systems`` (whose results these are),
         ``earlier`` (systems whose earlier results these are), ``queries`` and ``failed`` (numbers
         of queries), ``megabytes``, ``created``.
 
@@ -401,18 +402,36 @@ def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
             "USING (chain) GROUP BY chain ORDER BY chain"
         )
     latest = set(dict(ended).items())
+    described = [json.loads(stages) for _, _, stages, *_ in chains]
     rows = []
-    for chain, key, stages, *rest in chains:
+    for (chain, key, _, *rest), stages in zip(chains, described, strict=True):
         names = sorted(name for name, end in ended if end == chain)
         systems = [name for name in names if (name, chain) in latest]
         earlier = [name for name in names if (name, chain) not in latest]
-        texts = (
-            " >> ".join(map(stage_name, json.loads(stages))),
-            *map(", ".join, (systems, earlier)),
-        )
-        rows.append((key[:_SHORT], *texts, *rest))
-    columns = ["chain", "stages", "systems", "earlier", "queries", "failed", "megabytes", "created"]
-    return pd.DataFrame(rows, columns=columns)
+        texts = (_stages_text(stages), _differing_settings(stages, described))
+        rows.append((key[:_SHORT], *texts, *map(", ".join, (systems, earlier)), *rest))
+    columns = ["chain", "stages", "settings", "systems", "earlier", "queries", "failed"]
+    return pd.DataFrame(rows, columns=[*columns, "megabytes", "created"])
+
+
+def _stages_text(stages: Sequence[Description]) -> str:
+    return " >> ".join(map(stage_name, stages))
+
+
+def _differing_settings(stages: Sequence[Description], chains: Sequence[Any]) -> str:
+    """Return the settings of stages that other chains with the same stages have not."""
+    alike = [other for other in chains if _stages_text(other) == _stages_text(stages)]
+    texts = []
+    for stage, *others in zip(stages, *alike, strict=True):
+        differing = [
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in stage.items()
+            if name not in ("class", "made by")
+            and any(other.get(name) != value for other in others)
+        ]
+        if differing:
+            texts.append(f"{stage_name(stage)}({', '.join(differing)})")
+    return " >> ".join(texts)
 
 
 def prune(
