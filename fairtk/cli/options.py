@@ -93,8 +93,9 @@ SHARED: dict[str, dict[str, Any]] = {
         "relevant documents), `trec-2022-task-1` or `trec-2022-task-2` (the official target; "
         "--groups must be the track's metadata), or a file with the columns group and weight (one "
         "column per attribute if groups are crossed; also qid if the shares differ by query). If a "
-        "target gives @UNKNOWN no share, documents of unknown group are left out. With several, "
-        "each measure uses the first that fits its attributes.",
+        "target gives @UNKNOWN no share, documents of unknown group are left out. Groups of a file "
+        "may have no documents. With several, each measure uses the first that fits its groups, or "
+        "names one, e.g. AWRF(target='uniform')@20 or AWRF(target='shares.tsv')@20.",
     },
 }
 """Settings of arguments and options by parameter, for all commands."""

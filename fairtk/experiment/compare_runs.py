@@ -170,6 +170,7 @@ def _measure(
     complete = [complete_measure(given_groups, measure) for measure in parsed]
     by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
+    given_groups.refuse_unused_targets()
     if given_groups.attributes and not given_groups.used:
         example = f"GroupEE_L(groups='{next(iter(given_groups.attributes))}')@20"
         raise InputError(f'`groups` are not used by any measure; use e.g. "{example}"')

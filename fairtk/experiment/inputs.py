@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, Qrels, Run, require_columns
+from fairtk.frames import DOCNO, GOLD_ANSWER, GROUP, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.accepted import are_rows, frame_of, is_one_run
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.levels import OFFICIAL_TARGETS, TARGET_WORDS
@@ -25,6 +25,7 @@ from fairtk.io import add_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, file_errors, is_parquet_name
 from fairtk.io.qrels import ANSWER_COLUMNS, as_answers, as_gold_answers, as_qrels
+from fairtk.io.rows import read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure
@@ -195,6 +196,7 @@ class GivenGroups:
     labels: Qrels | None = None  # for the target ``relevance`` and those of TREC Fair Ranking
     metadata: Path | None = None  # the track's file, if all groups come from it
     used: bool = False
+    used_targets: list[Any] = field(default_factory=list)
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @classmethod
@@ -234,6 +236,9 @@ class GivenGroups:
                     "file, NAME=FILE)"
                 )
             attributes[groups.name] = groups
+        target = tuple(map(frame_of, target))
+        for source in target:
+            _add_levels(attributes, source)
         return cls(attributes, target, metadata=common_metadata(files))
 
     @cached_property
@@ -256,10 +261,22 @@ class GivenGroups:
             words = ", ".join(map(repr, TARGET_WORDS))
             raise InputError(f"{where} requires a target; give `target` ({words}, or a file)")
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
+        self.used_targets.append(chosen)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
             self._made[key] = self._make(chosen, groups, where)
         return self._made[key]
+
+    def refuse_unused_targets(self) -> None:
+        """Raise if several targets are given, and no measure uses one of them."""
+        unused = [t for t in self.target if not any(t is used for used in self.used_targets)]
+        if unused and len(self.target) > 1:
+            name = f"{unused[0]!r:.80}"
+            raise InputError(
+                f"no measure uses the target {name}: each uses the first that fits its groups, or "
+                "the one that it names; name it in a measure, e.g. AWRF(target='uniform')@20 or "
+                "AWRF(target='shares.tsv')@20"
+            )
 
     def _make(self, chosen: Any, groups: Groups, where: str) -> Target:
         from fairtk.datasets.trec_fair.alignment import official_target
@@ -274,7 +291,7 @@ class GivenGroups:
     def _fitting(self, groups: Groups, where: str) -> Any:
         from fairtk.groups import Target
 
-        for text in map(frame_of, self.target):
+        for text in self.target:
             if isinstance(text, str) and text in (*TARGET_WORDS, *OFFICIAL_TARGETS):
                 return text
             if isinstance(text, pd.DataFrame):
@@ -287,6 +304,25 @@ class GivenGroups:
         raise InputError(
             f"{where}: missing target for {groups.name!r}, got {format_list(self.target)}"
         )
+
+
+def _add_levels(attributes: dict[str, Groups], target: Any) -> None:
+    """Add the groups of a target's file or frame that have no documents to its attributes.
+
+    A target without any known group is another attribute's, or an error.
+    """
+    if isinstance(target, str | PathLike) and Path(target).is_file():
+        frame = read_table(target).frame
+    elif isinstance(target, pd.DataFrame):
+        frame = target
+    else:
+        return
+    for name, groups in attributes.items():
+        column = GROUP if len(attributes) == 1 and name not in frame.columns else name
+        if column in frame.columns:
+            levels = [text for text in frame[column].unique() if isinstance(text, str)]
+            if not set(levels).isdisjoint(groups.space.levels[0]):
+                attributes[name] = groups.with_levels(levels)
 
 
 def metadata_path(source: Any) -> Path | None:

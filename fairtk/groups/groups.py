@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from operator import eq
@@ -271,6 +271,14 @@ class Groups(EqualByContent):
             "expected Groups, a DataFrame, a dict {docno: group}, named tuples, records or a file, "
             f"got {source!r:.80}"
         )
+
+    def with_levels(self, names: Iterable[str]) -> Groups:
+        """Return the groups of one attribute with more levels, which have no documents."""
+        space, matrix = self.space, self.matrices[0].copy()
+        more = [name for name in dict.fromkeys(names) if name not in space.levels[0]]
+        levels = (*space.levels[0], *more)
+        matrix.resize((matrix.shape[0], len(levels)))
+        return Groups(replace(space, levels=(levels,)), self.documents, (matrix,))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
