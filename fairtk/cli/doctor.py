@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import printing_options
+from fairtk.cli.options import FILE, printing_options
 from fairtk.cli.output import echo, show
 from fairtk.cli.signature import in_options, signature_command
 from fairtk.errors import DataWarning, InputError
@@ -20,12 +20,15 @@ _WIDTH = 98
     "Find problems in a run, its labels and groups.",
     {"fairtk:doctor": "qrels run groups target measures cutoff support parent"},
 )
+@click.argument("run", nargs=-1, required=True, type=FILE, metavar="RUNS...")
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
               help="Report how ties affect this measure. Repeatable.  [default: EE_D, EE_R, "
               "EE_L and E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
-def command(qrels: str, run: str, form: str, output: str | None, **options: Any) -> None:
-    """Check RUN, QRELS and groups for problems before you measure, and say how to fix them.
+def command(
+    qrels: str, run: tuple[str, ...], form: str, output: str | None, **options: Any
+) -> None:
+    """Check RUNS, QRELS and groups for problems before you measure, and say how to fix them.
 
     One call reports all problems: malformed rows are counted and skipped, and the checks use the
     other rows. The checks find malformed, truncated and duplicate lines, ids with two spellings,
@@ -41,7 +44,7 @@ def command(qrels: str, run: str, form: str, output: str | None, **options: Any)
       fairtk doctor qrels.txt bm25.run
       fairtk doctor qrels.txt bm25.run --groups gender.tsv --target uniform -k 20
       fairtk doctor qrels.txt bm25.run --format json --output doctor.json --strict
-      for run in *.run; do fairtk doctor qrels.txt "$run"; done
+      fairtk doctor qrels.txt *.run
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.doctor import doctor
 
@@ -57,9 +60,9 @@ def command(qrels: str, run: str, form: str, output: str | None, **options: Any)
             lines += _wrapped(f"  -> {remedy}", "     ")
         show("\n".join(lines).rstrip(), diagnosis.table, form, output)
     if diagnosis.number("error"):
-        raise InputError(f"{run}: {diagnosis.summary}")
+        raise InputError(f"{', '.join(run)}: {diagnosis.summary}")
     if diagnosis.number("warning"):
-        warnings.warn(f"{run}: {diagnosis.summary}", DataWarning, stacklevel=1)
+        warnings.warn(f"{', '.join(run)}: {diagnosis.summary}", DataWarning, stacklevel=1)
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -5,7 +5,7 @@ The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import FormatError, InputError
 from fairtk.experiment import findings
-from fairtk.experiment.findings import Diagnosis, Finding
+from fairtk.experiment.findings import Diagnosis, Finding, joined
 from fairtk.experiment.inputs import (
     GivenGroups,
     common_metadata,
@@ -24,6 +24,7 @@ from fairtk.experiment.inputs import (
     metadata_path,
     parse_with,
     read_groups,
+    run_names,
 )
 from fairtk.frames import LABEL, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import FileOrFrame, as_frame, frame_of
@@ -37,7 +38,8 @@ from fairtk.io.qrels import labels_in, qrels_rows
 from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import run_of, run_rows
 from fairtk.io.tables import name_and_path
-from fairtk.measures import format_measure
+from fairtk.measures import FairMeasure, format_measure
+from fairtk.measures.base import iter_parts
 from fairtk.remarks import Remark, text_of
 from fairtk.stage_context import reading
 
@@ -166,7 +168,8 @@ def doctor(
 
     Args:
         qrels: the labels, a file or frame.
-        run: a run (R or S), a file or frame.
+        run: a run (R or S), a file or frame; or several, as for `fairtk.evaluate`. Then findings
+            that not all runs have start with the name of the run.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
         target: a `fairtk.Target`, a file, ``"uniform"``, ``"population"`` or ``"relevance"``, one
             or one per attribute. AWRF requires a target.
@@ -181,6 +184,14 @@ def doctor(
     Raises:
         InputError: a file does not exist, or a measure or target is invalid.
     """
+    files, runs = run_names(frame_of(run))
+    if len(runs) > 1:
+        groups = frame_of(groups)
+        options = {"groups": groups, "target": target, "measures": measures, "cutoff": cutoff}
+        options |= {"support": support, "parent": parent}
+        each = (doctor(qrels, one, **options) for one in runs)
+        return joined(dict(zip(files, each, strict=True)))
+    [run] = runs
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.integer(name, value, "doctor")
     ranked: Run | None
@@ -231,6 +242,10 @@ def doctor(
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
         }
+        parts = [part for measure in parsed.values() for part in iter_parts(measure)]
+        for crossed in {part["groups"] for part in parts if "groups" in _params(part)}:
+            if crossed is not None and crossed.space.crossed:
+                results += findings.groups(crossed, documents, labels, cutoff, support)
         effects, wrong = _tie_effects(ranking, labels, parsed)
         results += wrong
     results += findings.ties(ranking, effects, cutoff)
@@ -242,6 +257,10 @@ def doctor(
         "labels": len(labels),
     }
     return Diagnosis(results, effects, counts)
+
+
+def _params(measure: Any) -> Collection[str]:
+    return measure.params if isinstance(measure, FairMeasure) else ()
 
 
 def _tie_effects(

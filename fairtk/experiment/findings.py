@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,10 +62,12 @@ class Diagnosis:
 
     Attributes:
         findings: the findings, most severe first.
-        ties: one row per measure: its mean in the order of the run (``now``), and the ``lowest``
-            and ``highest`` mean over orders of tied documents; empty if there are no ties.
+        ties: one row per measure (and ``run``, if there are several): its mean in the order of the
+            run (``now``), and the ``lowest`` and ``highest`` mean over orders of tied documents;
+            empty if there are no ties.
         counts: ``queries``, ``rankings`` and ``rows`` of the run, ``labeled`` queries and
-            ``labels`` of the qrels, without malformed rows.
+            ``labels`` of the qrels, without malformed rows. Of several runs, ``runs``, and the
+            sums of ``rankings`` and ``rows``.
     """
 
     findings: list[Finding]
@@ -118,6 +120,26 @@ class Diagnosis:
         return "\n".join(lines)
 
 
+def joined(diagnoses: Mapping[str, Diagnosis]) -> Diagnosis:
+    """Return one diagnosis of several runs; findings of all runs are listed once."""
+    common = set.intersection(*({*one.findings} for one in diagnoses.values()))
+    findings = [one for one in next(iter(diagnoses.values())).findings if one in common]
+    for name, diagnosis in diagnoses.items():
+        findings += [
+            replace(one, text=f"{name}: {one.text}")
+            for one in diagnosis.findings
+            if one not in common
+        ]
+    ties = {name: one.ties for name, one in diagnoses.items() if len(one.ties)}
+    table = next(iter(diagnoses.values())).ties
+    if ties:
+        table = pd.concat(ties, names=["run"]).reset_index("run").reset_index(drop=True)
+    counts = [one.counts for one in diagnoses.values() if one.counts]
+    of_runs = {name: sum(one[name] for one in counts) for name in ("rankings", "rows") if counts}
+    of_labels = {name: counts[0][name] for name in ("labeled", "labels") if counts}
+    return Diagnosis(findings, table, {"runs": len(diagnoses), **of_runs, **of_labels})
+
+
 _HALF = 0.5
 _UNREACHABLE = 0.01
 """The unreachable share of a target above which there is a warning."""
@@ -155,8 +177,7 @@ def groups(
     elif labeled < total:
         remedy = "documents without a group are dropped by default (unlabeled='drop')"
         yield Finding("note", "coverage", "groups", text, remedy, total - labeled)
-    if not attribute.space.crossed:  # crossed attributes usually have empty combinations
-        yield from _small(attribute, ranked, qrels, least)
+    yield from _small(attribute, ranked, qrels, least)
 
 
 def _example(attribute: Groups, ranked: Run) -> str:
