@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 from experiment_stages import Retriever
+from word_tokenizer import WordTokenizer
 
 import fairtk
 from fairtk import Candidates, FairQR, FairSampler, Generator, Groups, QueryRefiner, Target
@@ -65,7 +66,7 @@ class Cites(FairTransformer):
         return inp.assign(qanswer=np.where(inp["qid"].isin(ODD), "None.", "So [1] and [99]."))
 
 
-class Words:
+class Words(WordTokenizer):
     """A backend whose tokens are words, and whose window is 60 of them."""
 
     name, model_max_length = "words", 60
@@ -73,12 +74,6 @@ class Words:
     @property
     def tokenizer(self):
         return self
-
-    def tokenize(self, text):
-        return text.split()
-
-    def convert_tokens_to_string(self, tokens):
-        return " ".join(tokens)
 
     def num_special_tokens_to_add(self, pair=False):
         return 0

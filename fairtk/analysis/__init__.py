@@ -1,4 +1,4 @@
-"""Analyses: costs by group and rank, curves over alpha, precision, sensitivity, off-policy.
+"""Analyses: costs by group, curves over alpha, precision, sensitivity, off-policy estimates.
 
 This subpackage is optional: nothing else in fairtk imports it.
 """

@@ -194,7 +194,7 @@ class DeterministicExposure(ExposureTransformer):
         InputError: in `transform`, the run is invalid.
     """
 
-    identity_name = "fairtk.FixedExposure"
+    identity_name = "fairtk.DeterministicExposure"
     output_version = 1
     is_cheap = True
     SETTINGS = ("cutoff", "browsing")

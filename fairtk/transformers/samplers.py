@@ -668,7 +668,7 @@ class SingleDocumentSampler(FairTransformer):
         DuplicateError: duplicate document for a query.
     """
 
-    identity_name = "fairtk.EachDocument"
+    identity_name = "fairtk.SingleDocumentSampler"
     output_version = 1
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

@@ -332,8 +332,10 @@ CASES = {
         IgnoreIdenticalIds(),
         ranked().head(40).assign(docno=lambda run: run["docno"].mask(run["rank"] == 0, run["qid"])),
     ),
-    "fairtk.EachDocument": lambda folder: applied(SingleDocumentSampler(), ranked().head(40)),
-    "fairtk.FixedExposure": lambda folder: applied(DeterministicExposure(), ranked()),
+    "fairtk.SingleDocumentSampler": lambda folder: applied(
+        SingleDocumentSampler(), ranked().head(40)
+    ),
+    "fairtk.DeterministicExposure": lambda folder: applied(DeterministicExposure(), ranked()),
     "fairtk.OracleExposure": lambda folder: applied(OracleExposure(qrels()), ranked()),
     "fairtk.PlackettLuceExposure": lambda folder: applied(PlackettLuceExposure(2), ranked()),
     "fairtk.Subsets": lambda folder: applied(Subsets(), sampled().head(20)),

@@ -5,22 +5,14 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from word_tokenizer import WordTokenizer
 
 from fairtk import prompts
 from fairtk.errors import InputError
 from fairtk.llm.prompts import fair_rag
 
-
-class Words:
-    """The tokenizer that the reference prompts were made with: tokens are words."""
-
-    model_max_length = 512
-
-    def tokenize(self, text):
-        return text.split()
-
-    def convert_tokens_to_string(self, tokens):
-        return " ".join(tokens)
+WORDS = WordTokenizer(512)
+"""The tokenizer that the reference prompts were made with."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,7 @@ def test_every_published_prompt_is_rebuilt(cases):
             continue
         prompt = prompts.get(f"lamp-{case['task']}", truncate="fair-rag")
         entries = [prompt.entry(doc, rank) for rank, doc in enumerate(case["documents"])]
-        built = fair_rag(prompt, case["question"], entries, Words())
+        built = fair_rag(prompt, case["question"], entries, WORDS)
         if "aggregated_prompt" in case:
             assert built.aggregated == case["aggregated_prompt"], case["id"]
         else:
@@ -49,7 +41,7 @@ def test_every_published_prompt_is_rebuilt(cases):
             assert built.final.endswith(case["final_tail"]), case["id"]
         else:
             assert built.final == built.aggregated, case["id"]
-        assert prompt(case["question"], case["documents"], Words()) == built.final
+        assert prompt(case["question"], case["documents"], WORDS) == built.final
         seen += 1
     assert seen == 59
 
@@ -59,17 +51,17 @@ def test_where_the_published_code_raises(cases):
     assert (index_error["error"], no_documents["error"]) == ("IndexError", "ZeroDivisionError")
     with pytest.raises(InputError):
         prompts.get("lamp-1", truncate="fair-rag")(
-            index_error["question"], index_error["documents"], Words()
+            index_error["question"], index_error["documents"], WORDS
         )
     prompt = prompts.get("lamp-4", truncate="fair-rag")
-    assert prompt(no_documents["question"], [], Words()) == no_documents["question"]
+    assert prompt(no_documents["question"], [], WORDS) == no_documents["question"]
 
 
 def test_keep_question_keeps_what_the_published_truncation_loses(cases):
     lost = 0
     for case in cases:
         prompt = prompts.get(f"lamp-{case['task']}")
-        built = prompt(case["question"], case["documents"], Words())
+        built = prompt(case["question"], case["documents"], WORDS)
         assert len(built.split()) <= 512
         if case["task"] == 1:
             head, marker, rest = case["question"].partition("which reference is related?")
@@ -85,6 +77,6 @@ def test_keep_question_keeps_what_the_published_truncation_loses(cases):
 
 def test_keep_question_keeps_tags_of_cut_descriptions(cases):
     case = next(c for c in cases if c["task"] == 2 and c["tag"].startswith("long profile"))
-    built = prompts.get("lamp-2")(case["question"], case["documents"], Words())
+    built = prompts.get("lamp-2")(case["question"], case["documents"], WORDS)
     for document in case["documents"]:
         assert f" is {document['tag']}" in built

@@ -5,7 +5,15 @@ import pytest
 from ir_measures import nDCG, parse_measure
 
 from fairtk import EE_D, EE_L, EE_R, EU, E, GroupEE_D, GroupEE_L, GroupEE_R
-from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap
+from fairtk.credit import (
+    AE_D,
+    AE_L,
+    AE_R,
+    CitationPrecision,
+    CitationRecall,
+    CreditAWRF,
+    CreditGap,
+)
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, ByGroup, Product, nDCG_AWRF, nDCG_TREC, parse
 from fairtk.plugins import registry
@@ -81,11 +89,8 @@ def credited(frame):
     return frame.assign(credit=frame["rank"].map({0: 2.0, 1: 0.5, 2: -0.25}))
 
 
-@pytest.mark.parametrize(("measure", "missing"), CREDIT, ids=lambda v: repr(v))
-class TestCreditMeasures(MeasureContract):
-    @pytest.fixture(autouse=True)
-    def _set(self, measure, missing):
-        self.measure, self.missing = measure, missing
+class OfCredit(MeasureContract):
+    """The contract of a measure that reads credit frames."""
 
     def samples(self):
         return credited(toy_samples())
@@ -97,6 +102,18 @@ class TestCreditMeasures(MeasureContract):
     def policies(self):
         turned = self.run().assign(credit=lambda f: f["credit"].abs())
         return {"a plain run": self.run(), "a sampled run": self.samples(), "turned": turned}
+
+
+@pytest.mark.parametrize(("measure", "missing"), CREDIT, ids=lambda v: repr(v))
+class TestCreditMeasures(OfCredit):
+    @pytest.fixture(autouse=True)
+    def _set(self, measure, missing):
+        self.measure, self.missing = measure, missing
+
+
+class TestCreditOfGroups(OfCredit):
+    measure = CreditAWRF(groups=GROUPS, target=TARGET)
+    knows_documents = True
 
 
 def test_every_registered_measure_is_read_back_bare():

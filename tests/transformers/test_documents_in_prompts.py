@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny_models
+from word_tokenizer import WordTokenizer
 
 import fairtk
 from fairtk import Generator
@@ -17,16 +18,6 @@ from fairtk.llm.chat import questions
 from fairtk.llm.encoders import MeanEncoder
 from fairtk.llm.tokenizers import PromptTokenizer
 from fairtk.remarks import DROPPED_DOCUMENTS, EMPTY_DOCUMENTS, UNKNOWN_TOKENS
-
-
-class Words:
-    """A tokenizer whose tokens are words."""
-
-    def tokenize(self, text):
-        return text.split()
-
-    def convert_tokens_to_string(self, tokens):
-        return " ".join(tokens)
 
 
 def ranking(n, words=20, query="who is it ?"):
@@ -69,7 +60,7 @@ def test_a_column_says_which_documents_a_prompt_has(window, n_documents):
         prompts.extend(texts)
         return ["it"] * len(texts)
 
-    model = FunctionModel(answer, tokenizer=Words(), max_prompt_tokens=window)
+    model = FunctionModel(answer, tokenizer=WordTokenizer(), max_prompt_tokens=window)
     rows, remarks = remarks_of(Generator(model, cutoff=20), ranking(25))
     is_in_prompt = [f"Passage {i + 1}:" in prompts[0] for i in range(25)]
     assert rows["in_prompt"].tolist() == is_in_prompt
@@ -84,7 +75,7 @@ def test_a_column_says_which_documents_a_prompt_has(window, n_documents):
     # 15 + 22 m <= window
     fitting = (window - 15) // 22
     assert (f"cutoff={fitting} fits" if fitting else "no cutoff fits") in remark.detail
-    fits = FunctionModel(answer, tokenizer=Words(), max_prompt_tokens=window)
+    fits = FunctionModel(answer, tokenizer=WordTokenizer(), max_prompt_tokens=window)
     if fitting:
         rows, remarks = remarks_of(Generator(fits, cutoff=fitting), ranking(25))
         assert not remarks
@@ -223,7 +214,7 @@ def test_texts_that_an_encoder_cuts(tmp_path):
         encoder.encode(texts[:3])
 
 
-class Merged(Words):
+class Merged(WordTokenizer):
     """A tokenizer with one token for ten words."""
 
     def tokenize(self, text):
