@@ -38,6 +38,7 @@ from fairtk.experiment.comparison import (
     split_by_checked,
     tables_by_measure,
 )
+from fairtk.experiment.inputs import prepare_labels
 from fairtk.experiment.values import SystemRows, Values, columns_read, values_of_samples
 from fairtk.frames import (
     ANSWER_STATUS,
@@ -54,7 +55,6 @@ from fairtk.frames import (
 )
 from fairtk.frames.answers import STATUSES, statuses_of
 from fairtk.frames.columns import ERROR, PARENT, PROMPT_ID, SOURCE_SAMPLE
-from fairtk.io.qrels import as_qrels
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params
@@ -472,7 +472,7 @@ class Results:
         if self.clusters is not None:
             raise ParameterError(f"{where}: `checked` is not supported with clusters of queries")
         measures = self._all_measures
-        labels = as_qrels(checked, f"{where}: checked", [DOCNO])
+        labels = prepare_labels(checked, None, list(measures.values()), f"{where}: checked")
         qids = self.per_query[QID].unique().tolist()
         with_labels = CheckedLabels(measures, labels, qids, where)
         read = columns_read(measures.values())
