@@ -172,14 +172,17 @@ def _evaluate_all(
     evaluator = Evaluator(unique_measures, labels)
     with_checked = None
     if checked is not None:
-        some = prepare_labels(checked, gold, parsed, "checked")
+        labels_of_checked = prepare_labels(checked, gold, parsed, "checked")
         if ignore_identical_ids:
-            some = some.take(~some.identical_ids())
+            labels_of_checked = labels_of_checked.take(~labels_of_checked.identical_ids())
         # targets may depend on the labels
-        of_checked = replace(given_groups, labels=some, _made={})
+        of_checked = replace(given_groups, labels=labels_of_checked, _made={})
         again = dict.fromkeys(complete_measure(of_checked, measure) for measure in parsed)
         with_checked = CheckedLabels(
-            dict(zip(by_label, again, strict=True)), some, labels.qids.tolist(), "checked"
+            dict(zip(by_label, again, strict=True)),
+            labels_of_checked,
+            labels.qids.tolist(),
+            "checked",
         )
     systems, sizes = {}, []
     padded = answers or [None] * len(data)

@@ -112,7 +112,7 @@ class Results:
         clusters: the cluster of each query, with the qids as index and the column as name, if
             intervals and tests take clusters into account; see `with_clusters`.
         checked: the values with the labels of checked queries, ``system``, ``qid``, ``measure``,
-            ``value``; `None` without such labels; see `with_checked`.
+            ``value``; `None` without checked labels; see `with_checked`.
     """
 
     values: Values
