@@ -43,6 +43,7 @@ class RemarkKind:
 UNDEFINED = "undefined"
 AVERAGED = "undefined, but averaged"
 MISSING = "missing queries"
+MISSING_CHECKED = "missing checked queries"
 FAILED = "failed queries"
 NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
@@ -128,6 +129,10 @@ KINDS: dict[str, RemarkKind] = {
     ),
     MISSING: RemarkKind(
         MissingWarning, "{queries} are missing from the run; they get the worst value"
+    ),
+    MISSING_CHECKED: RemarkKind(
+        MissingWarning,
+        "{queries} with checked labels are missing from the run; they get the worst value",
     ),
     FAILED: RemarkKind(
         DataWarning,

@@ -142,6 +142,10 @@ def calls():
             {"n": 3, "resamples": 20, "seed": 1},
         ),
         "mean_intervals": (statistics.mean_intervals, {"values": [[0.1, 0.5, 0.7]]}),
+        "corrected_mean": (
+            statistics.corrected_mean,
+            {"checked": [0.1, 0.5, 0.7], "values": [0.2, 0.4, 0.7], "others": [0.3, 0.1]},
+        ),
         "percentile_interval": (
             partial(statistics.percentile_interval, 0.5, [0.1, 0.5, 0.7]),
             {"confidence": 0.9},

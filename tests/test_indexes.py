@@ -135,6 +135,10 @@ CALLS = {
         lambda f: fairtk.evaluate(QRELS, SAMPLES, [EU], answers=[f]).per_query,
         ANSWERS[["qid", "sample", "qanswer"]].drop_duplicates(ignore_index=True),
     ),
+    "fairtk.evaluate checked": (
+        lambda f: fairtk.evaluate(QRELS, {"x": SAMPLES}, ["EE_D@3"], checked=f).corrected,
+        QRELS[QRELS["qid"].isin(QRELS["qid"].unique()[:2])].reset_index(drop=True),
+    ),
     "fairtk.evaluate gold": (
         lambda f: fairtk.evaluate(BARE, ANSWERS, [EU], gold=f).per_query,
         GOLD,

@@ -47,8 +47,9 @@ def test_names(call):
 
 OTHERS = {
     # a result or a part of one, which users do not make
-    *("CurveValue", "FairQROutcome", "Frontier", "MarginTest", "OffPolicyUtility", "PairedTest"),
+    *("CorrectedMean", "CurveValue", "FairQROutcome", "Frontier", "MarginTest", "PairedTest"),
     *(
+        "OffPolicyUtility",
         "Precision",
         "Providers",
         "QueryGain",

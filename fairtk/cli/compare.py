@@ -17,7 +17,7 @@ from fairtk.errors import InputError
     "Compare run files with a baseline: tests and intervals.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
-        "ignore_identical_ids cluster",
+        "ignore_identical_ids cluster checked",
         "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
         "levels",
         "fairtk.experiment:Comparison.queries_needed": "difference power",
@@ -71,6 +71,9 @@ def command(
     --cluster is for queries that are not independent: questions of one user, variants or
     translations of a question, turns of a conversation. Intervals and tests are then over the
     clusters. There is no Wilcoxon test.
+
+    --checked is for QRELS that are labels by a model: differences, intervals and p-values are
+    corrected by labels of people for some queries, drawn at random.
 
     For sampled runs, --levels splits the standard error of a difference. error_queries is the part
     from the choice of queries, which remains with infinitely many samples. error_samples is the

@@ -15,7 +15,7 @@ from fairtk.cli.signature import signature_command
     "Evaluate run files against qrels.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order parent "
-        "ignore_identical_ids cluster"
+        "ignore_identical_ids cluster checked"
     },
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
@@ -62,6 +62,10 @@ def command(
     the number of documents per query, then counts only the documents of each run, so normalized
     values are not comparable with values computed with labels.
 
+    Labels by a model: QRELS may be labels by a model for all queries, and --checked labels by
+    people for some of them, drawn at random. The output then has the means with both labels, and
+    the corrected mean with its interval.
+
     `fairtk.evaluate` does the same in Python.
 
     \b
@@ -91,6 +95,8 @@ def command(
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"
         table: Any = results.per_query.rename(columns={"system": "run"})
+    elif form in ("csv", "json") and results.checked is not None:
+        table = results.corrected.rename(columns={"system": "run"})
     elif form in ("csv", "json"):
         counts = results.counts.assign(queries=lambda counts: counts["n"] + counts["undefined"])
         counts = counts.rename(columns={"system": "run", "n": "defined"})

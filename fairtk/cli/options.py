@@ -56,6 +56,12 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "Generated answers (columns qid, sample, qanswer), for EU; one file per run, in "
         "the order of the runs.",
     },
+    "checked": {
+        "type": FILE_OR_NAME,
+        "metavar": "FILE|DATASET",
+        "help": "Labels by people for some queries, drawn at random, if QRELS has labels by a "
+        "model: they correct its bias in means, differences and intervals.",
+    },
     "cluster": {
         "type": str,
         "metavar": "[COLUMN=]FILE|COLUMN",

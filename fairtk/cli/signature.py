@@ -102,7 +102,7 @@ class SignatureCommand(click.Command):
 
 
 FORMATS = {
-    "qrels": ("fairtk.io.qrels:read_qrels", ("qrels",)),
+    "qrels": ("fairtk.io.qrels:read_qrels", ("qrels", "checked")),
     "run": ("fairtk.io.runs:read_run", ("run", "runs", "baseline")),
 }
 """The reader of each kind of file with formats, and the names of parameters for such files."""

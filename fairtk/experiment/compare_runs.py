@@ -11,6 +11,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import InputError, NotFoundError
+from fairtk.experiment.checked import CheckedLabels
 from fairtk.experiment.comparison import Margin
 from fairtk.experiment.identity import environment
 from fairtk.experiment.inputs import (
@@ -44,7 +45,7 @@ from fairtk.measures import format_measure
 from fairtk.measures.base import iter_parts
 from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.evaluator import Evaluator
-from fairtk.remarks import MISSING, NO_LABELS, NOT_BY_GROUP, Remark, emit
+from fairtk.remarks import MISSING, MISSING_CHECKED, NO_LABELS, NOT_BY_GROUP, Remark, emit
 from fairtk.stage_context import reading
 from fairtk.statistics.corrections import CORRECTIONS, Correction
 from fairtk.statistics.tests import TESTS, Test
@@ -66,6 +67,7 @@ def evaluate(
     parent: str | None = None,
     ignore_identical_ids: bool = False,
     cluster: Any = None,
+    checked: FileOrFrame | None = None,
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -92,6 +94,9 @@ def evaluate(
         cluster: clusters of queries that are not independent, such as the questions of one user,
             which intervals and tests take into account. A column of the qrels or runs, a file with
             qid and this column (also ``"COLUMN=FILE"``), a frame, or a dict from qid to cluster.
+        checked: labels by people for some queries, drawn at random, if `qrels` are labels by a
+            model. They correct its bias in means, differences and intervals. A frame, a file or the
+            id of a dataset.
 
     Returns:
         The results, with the runs as systems.
@@ -102,7 +107,7 @@ def evaluate(
     files, data = run_names(runs)
     results = _evaluate_all(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
-        target=target, parent=parent, ignore_identical_ids=ignore_identical_ids,
+        target=target, parent=parent, ignore_identical_ids=ignore_identical_ids, checked=checked,
     )  # fmt: skip
     emit(results.remarks)
     return results if cluster is None else results.with_clusters(cluster, "evaluate")
@@ -118,12 +123,12 @@ def _evaluate_all(
     files: Mapping[str, str],
     data: Sequence[Any],
     measures: Sequence[Any] | str,
-    checked: dict[str, Run] | None,
+    runs: dict[str, Run] | None,
     **options: Any,
 ) -> Results:
     """Return the results, with the remarks on files and frames; the arguments are `_measure`'s."""
     with reading() as of_input:
-        results = _measure(qrels, files, data, measures, checked, **options)
+        results = _measure(qrels, files, data, measures, runs, **options)
     return replace(results, remarks=(*of_input, *results.remarks))
 
 
@@ -132,7 +137,7 @@ def _measure(
     files: Mapping[str, str],
     data: Sequence[Any],
     measures: Sequence[Any] | str,
-    checked: dict[str, Run] | None,
+    runs: dict[str, Run] | None,
     *,
     answers: Sequence[FileOrFrame] = (),
     gold: FileOrFrame | None = None,
@@ -141,11 +146,12 @@ def _measure(
     target: Any = (),
     parent: str | None = None,
     ignore_identical_ids: bool = False,
+    checked: FileOrFrame | None = None,
 ) -> Results:
-    """Return the results, and add the runs to `checked` by name.
+    """Return the results, and add the runs to `runs` by name.
 
-    `files` has the file of each run by name (``""`` for a frame); `checked` is `None` if the runs
-    are not needed later. For all other arguments see `evaluate`.
+    `files` has the file of each run by name (``""`` for a frame); `runs` is `None` if the runs are
+     not needed later. For all other arguments see `evaluate`.
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
     answers = frame_of(answers)
@@ -167,6 +173,8 @@ def _measure(
         if ignore_identical_ids:
             labels = labels.take(~labels.identical_ids())
         given_groups.labels = labels
+    if qrels is None and checked is not None:
+        raise InputError("`checked` requires `qrels`: the labels of all queries")
     complete = [complete_measure(given_groups, measure) for measure in parsed]
     by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
@@ -177,6 +185,20 @@ def _measure(
     if qrels is None:
         refuse_without_labels(unique_measures)
     evaluator = Evaluator(unique_measures, labels)
+    with_checked = None
+    if checked is not None:
+        labels_of_checked = prepare_labels(checked, gold, parsed, "checked")
+        if ignore_identical_ids:
+            labels_of_checked = labels_of_checked.take(~labels_of_checked.identical_ids())
+        # targets may depend on the labels
+        of_checked = replace(given_groups, labels=labels_of_checked, _made={})
+        again = dict.fromkeys(complete_measure(of_checked, measure) for measure in parsed)
+        with_checked = CheckedLabels(
+            dict(zip(by_label, again, strict=True)),
+            labels_of_checked,
+            labels.qids.tolist(),
+            "checked",
+        )
     systems, sizes = {}, []
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
@@ -185,12 +207,18 @@ def _measure(
         if ignore_identical_ids:
             run = run.without_identical_ids()
         systems[name] = SystemScores.of(evaluator, by_label, evaluator.checked(run))
-        if checked is not None:
-            checked[name] = run
+        if with_checked is not None:
+            with_checked.measure(name, run)
+        if runs is not None:
+            runs[name] = run
         if qrels is None:
             sizes.append(f"{name} {documents_per_query(run.by_parent())}")
     values = values_of_systems(systems, by_label, labels)
     remarks = list(values.remarks)
+    checked_values = None
+    if with_checked is not None:
+        checked_values, more = with_checked.values()
+        remarks += more
     parts = [part for measure in unique_measures for part in iter_parts(measure)]
     of_documents = [part for part in parts if isinstance(part, ExposureOfDocuments)]
     if sizes and of_documents:
@@ -206,8 +234,8 @@ def _measure(
         columns: Collection[str] | None = None,
         codes: bool = False,
     ) -> pd.DataFrame:
-        assert checked is not None
-        run = checked[system]
+        assert runs is not None
+        run = runs[system]
         return some_columns(run.frame if codes else run.with_text_ids(), columns)
 
     return Results.of(
@@ -221,7 +249,8 @@ def _measure(
         _labels=labels,
         _notes=lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
         failures=pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
-        environment={} if checked is None else environment(),
+        environment={} if runs is None else environment(),
+        checked=checked_values,
     )
 
 
@@ -342,19 +371,23 @@ def compare(
     checks.integer("seed", seed, "compare", least=0)
     files, data = run_names(runs)
     system = _baseline(files, baseline)
-    checked: dict[str, Run] = {}
-    evaluation = _evaluate_all(qrels, files, data, measures, checked, **options)
+    checked_runs: dict[str, Run] = {}
+    evaluation = _evaluate_all(qrels, files, data, measures, checked_runs, **options)
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
     if queries == "common":  # missing queries do not count
-        counted = tuple(remark for remark in evaluation.remarks if remark.kind != MISSING)
+        missing = MISSING, MISSING_CHECKED
+        counted = tuple(remark for remark in evaluation.remarks if remark.kind not in missing)
         evaluation = replace(evaluation, remarks=counted)
     emit(evaluation.remarks)
     results = replace(evaluation, baseline=system)
     if queries == "common":
-        values = _on_common(evaluation.values, evaluation._objects, checked.values())
+        values = _on_common(evaluation.values, evaluation._objects, checked_runs.values())
         n = values.per_query[QID].nunique()
         results = replace(results, values=values, config={**results.config, "queries": n})
+        if results.checked is not None:
+            is_common = results.checked[QID].isin(set(values.per_query[QID]))
+            results = replace(results, checked=results.checked[is_common])
     if cluster is not None:
         results = results.with_clusters(cluster, "compare")
     settings: dict[str, Any] = {

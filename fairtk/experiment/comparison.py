@@ -32,11 +32,19 @@ from fairtk.frames import (
 )
 from fairtk.measures import LabeledRun
 from fairtk.measures.info import MeasureInfo
+from fairtk.statistics.checked import corrected_mean
 from fairtk.statistics.corrections import correct_p_values
 from fairtk.statistics.levels import two_level_mean
 from fairtk.statistics.margins import equivalence_test, non_inferiority_test
 from fairtk.statistics.power import queries_needed
-from fairtk.statistics.tests import PSEUDOMEDIAN, PairedTest, paired_test
+from fairtk.statistics.tests import (
+    MEAN,
+    PSEUDOMEDIAN,
+    PairedTest,
+    cohens_dz,
+    paired_test,
+    rounded_differences,
+)
 
 Margin = float | Mapping[str, float] | None
 _TESTED = ("difference", "low", "high")
@@ -141,6 +149,29 @@ def _untested_text(system: str, other: str, measure: str, test: PairedTest) -> s
     return f"{measure}: the {what} of {system} and {other} is undefined: {test.note}"
 
 
+def tables_by_measure(per_query: pd.DataFrame, systems: list[str]) -> dict[str, pd.DataFrame]:
+    """Return the values of each measure, a row per system and a column per query."""
+    return {
+        str(measure): part.pivot(index="system", columns=QID, values="value").loc[systems]
+        for measure, part in per_query.groupby("measure", sort=False)
+    }
+
+
+def split_by_checked(table: pd.DataFrame, checked: pd.DataFrame) -> tuple[FloatArray, ...]:
+    """Return the arguments of `fairtk.statistics.corrected_mean` for all systems, a row each.
+
+    A query that is undefined for one system is undefined for all.
+    """
+    queries = checked.columns.intersection(table.columns)
+    others = table.columns.difference(queries)
+    values = [
+        part.to_numpy(copy=True) for part in (checked[queries], table[queries], table[others])
+    ]
+    for part in values:
+        part[:, np.isnan(part).any(axis=0)] = np.nan
+    return tuple(values)
+
+
 class SystemComparison:
     """Tests of systems against each other.
 
@@ -151,6 +182,8 @@ class SystemComparison:
         measures: the measures.
         means: systems by measures, for measures that compare groups of queries.
         clusters: the cluster of each query, with the qids as index; `None` without clusters.
+        checked: the values with the labels of checked queries, in the form of `per_query`; `None`
+            without checked labels.
     """
 
     def __init__(
@@ -161,12 +194,16 @@ class SystemComparison:
         measures: Sequence[MeasureInfo],
         means: pd.DataFrame,
         clusters: pd.Series | None = None,
+        checked: pd.DataFrame | None = None,
     ) -> None:
         # by measure: a row per system, a column per query
-        self.tables = {
-            str(measure): part.pivot(index="system", columns=QID, values="value").loc[systems]
-            for measure, part in per_query.groupby("measure", sort=False)
-        }
+        self.tables = tables_by_measure(per_query, systems)
+        self.checked: dict[str, tuple[FloatArray, ...]] | None = None
+        if checked is not None:
+            self.checked = {
+                measure: split_by_checked(self.tables[measure], table)
+                for measure, table in tables_by_measure(checked, systems).items()
+            }
         self.systems, self.baseline, self.means = systems, baseline, means
         self.clusters = clusters
         if clusters is not None:
@@ -202,6 +239,7 @@ class SystemComparison:
         over samples and over queries are separate columns. `on_untested` is called with a text for
         each undefined test or interval.
         """
+        self._refuse_with_checked(margin=margin is not None, levels=variances is not None)
         rows = []
         margins = margin if isinstance(margin, Mapping) else dict.fromkeys(self.tables, margin)
         for measure, table in self.tables.items():
@@ -243,7 +281,7 @@ class SystemComparison:
             values = table.to_numpy()
             defined = ~np.isnan(values).any(axis=0)
             values, options = values[:, defined], self._drawing(drawing, table.columns[defined])
-            tests = [paired_test(values[i], values[j], **options) for i, j in pairs]
+            tests = [self._test(measure, values, i, j, options) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # equal systems need no warning
                     pair = self.systems[i], self.systems[j]
@@ -255,6 +293,39 @@ class SystemComparison:
                     higher = (test.estimate > 0) == (self.measures[measure].better == "higher")
                     result.append((measure, i, j) if higher else (measure, j, i))
         return result, counts
+
+    def _refuse_with_checked(self, **options: bool) -> None:
+        names = [name for name, is_set in options.items() if is_set]
+        if self.checked is not None and names:
+            raise ParameterError(f"{', '.join(names)} is not supported with `checked` labels")
+
+    def _test(
+        self, measure: str, values: FloatArray, i: int, j: int, options: Mapping[str, Any]
+    ) -> PairedTest:
+        """Return the test of two systems by index, corrected by checked labels if there are any.
+
+        `values` are those of the queries that are defined for all systems.
+        """
+        if self.checked is None:
+            return paired_test(values[i], values[j], **options)
+        self._refuse_with_checked(**{f"test {options['test']!r}": options["test"] != "t"})
+        checked, cheap, others = (
+            rounded_differences(part[i], part[j])[0] for part in self.checked[measure]
+        )
+        result = corrected_mean(checked, cheap, others, confidence=options["confidence"])
+        return PairedTest(
+            "t",
+            result.n,
+            result.corrected,
+            result.corrected,
+            MEAN,
+            result.low,
+            result.high,
+            result.p,
+            cohens_dz(checked),
+            int((checked == 0).sum()),
+            result.note,
+        )
 
     def _tested(
         self,
@@ -288,10 +359,15 @@ class SystemComparison:
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
             if self.clusters is not None:
                 record["clusters"] = n_clusters
+            if self.checked is not None:
+                checked, cheap, others = self.checked[measure]
+                mean_of = corrected_mean(checked[index], cheap[index], others[index])
+                record["checked"] = mean_of.n_checked
+                record |= {name: getattr(mean_of, name) for name in ("mean_checked", "corrected")}
             record |= dict.fromkeys((*tested[:-1], "p_corrected", "effect"), math.nan)
             record |= {"estimand": PSEUDOMEDIAN} if "estimate" in tested else {}
             if index != baseline:
-                result = paired_test(values[index], values[baseline], **options)
+                result = self._test(measure, values, index, baseline, options)
                 record |= {name: getattr(result, name) for name in tested}
                 if result.note and not compares_queries:
                     on_untested(_untested_text(system, self.baseline, measure, result))
@@ -355,6 +431,7 @@ class SystemComparison:
         n_answers: Sequence[int] | None = None,
     ) -> pd.DataFrame:
         """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
+        self._refuse_with_checked(queries_needed=True)
         if self.clusters is not None:
             raise ParameterError(
                 f"queries_needed does not support clusters ({self.clusters.name}), because it is "

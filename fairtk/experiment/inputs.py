@@ -91,9 +91,9 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
     return dict(zip(names, files, strict=True)), data
 
 
-def prepare_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
-    """Return labels with the columns that the measures need."""
-    where = fspath(qrels) if isinstance(qrels, str | PathLike) else "qrels"
+def prepare_labels(qrels: Any, gold: Any, measures: list[Any], where: str = "qrels") -> Qrels:
+    """Return labels with the columns that the measures need; `where` is the parameter."""
+    where = fspath(qrels) if isinstance(qrels, str | PathLike) else where
     labels = as_qrels(qrels, where, [DOCNO])
     if not len(labels):
         raise InputError(f"{where}: no rows")

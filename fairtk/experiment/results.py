@@ -28,6 +28,7 @@ from fairtk.errors import (
     UndefinedWarning,
     warn,
 )
+from fairtk.experiment.checked import CheckedLabels
 from fairtk.experiment.clusters import clusters_of
 from fairtk.experiment.comparison import (
     Margin,
@@ -35,7 +36,10 @@ from fairtk.experiment.comparison import (
     SystemComparison,
     Variances,
     sampling_variances,
+    split_by_checked,
+    tables_by_measure,
 )
+from fairtk.experiment.inputs import prepare_labels
 from fairtk.experiment.values import SystemRows, Values, columns_read, values_of_samples
 from fairtk.frames import (
     ANSWER_STATUS,
@@ -57,7 +61,8 @@ from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.info import MeasureInfo
 from fairtk.measures.parsing import digests_of, known_names, name_and_params
 from fairtk.plugins.references import cite_results
-from fairtk.remarks import Remark, warnings_of
+from fairtk.remarks import Remark, emit, warnings_of
+from fairtk.statistics.checked import corrected_mean
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -111,6 +116,8 @@ class Results(Artifact):
         topics: the topics, with all columns; `None` if unknown.
         clusters: the cluster of each query, with the qids as index and the column as name, if
             intervals and tests take clusters into account; see `with_clusters`.
+        checked: the values with the labels of checked queries, ``system``, ``qid``, ``measure``,
+            ``value``; `None` without checked labels; see `with_checked`.
     """
 
     ARTIFACT_TYPE = "results"
@@ -125,6 +132,7 @@ class Results(Artifact):
     credits: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     topics: pd.DataFrame | None = None
     clusters: pd.Series | None = None
+    checked: pd.DataFrame | None = None
     _rows: SystemRows
     _notes: Callable[[str], pd.DataFrame]
     _labels: Qrels | pd.DataFrame | None  # `None` without measures
@@ -389,6 +397,7 @@ class Results(Artifact):
         margin: Margin = None,
         levels: bool = False,
         cluster: Any = None,
+        checked: Any = None,
     ) -> pd.DataFrame:
         """Compare all systems with a baseline, on queries with defined values for all systems.
 
@@ -405,6 +414,9 @@ class Results(Artifact):
                 same number are paired, and equal prompts share their answers.
             cluster: the clusters of queries that are not independent, as for `with_clusters`;
                 `None` for those of the results, if any.
+            checked: labels by people for some queries, as for `with_checked`; `None` for those of
+                the results, if any. The test is then the t-test, without margin, levels and
+                clusters.
 
         Returns:
             A row per measure and system, with the columns
@@ -413,6 +425,9 @@ class Results(Artifact):
               ``p``, ``p_corrected``, ``effect`` (Cohen's dz);
             - ``undefined`` (excluded queries), ``failed`` (queries with the worst value);
             - with clusters, ``clusters`` (their number), after ``n``;
+            - with checked labels, ``checked`` (the number of checked queries), ``mean_checked``
+              (their mean) and ``corrected`` (the corrected mean); ``difference``, ``low``, ``high``
+              and ``p`` are then corrected, and ``effect`` is that of the checked queries;
             - with the Wilcoxon test, ``estimate`` and ``estimand`` (``"pseudomedian"``): ``low``,
               ``high`` and ``p`` are then those of the estimate;
             - with a margin, ``p_not_worse`` and ``p_equivalent``;
@@ -427,10 +442,11 @@ class Results(Artifact):
             ParameterError: there is no baseline, a margin is not above 0, or the Wilcoxon test has
                 clusters.
             NotFoundError: the system, test, correction, measure or column is unknown.
-            InputError: `cluster` is invalid.
+            InputError: `cluster` or `checked` is invalid.
         """
         drawing = {"test": test, "confidence": confidence}
-        results = self if cluster is None else self.with_clusters(cluster, "compare")
+        results = self if checked is None else self.with_checked(checked, "compare")
+        results = results if cluster is None else results.with_clusters(cluster, "compare")
         return compared_systems(results, baseline, drawing, correction, margin, levels)
 
     def with_clusters(self, cluster: Any, where: str = "with_clusters") -> Self:
@@ -447,10 +463,76 @@ class Results(Artifact):
         Raises:
             NotFoundError: there is no such column or file.
             InputError: a query has no cluster or several, or all queries are in one cluster.
-            ParameterError: `cluster` is in another form.
+            ParameterError: `cluster` is in another form, or the results have checked labels.
         """
+        if self.checked is not None:
+            raise ParameterError(f"{where}: `cluster` is not supported with `checked` labels")
         qids = self.per_query[QID].unique().tolist()
         return replace(self, clusters=clusters_of(cluster, self._tables(cluster), qids, where))
+
+    def with_checked(self, checked: Any, where: str = "with_checked") -> Self:
+        """Return the results with labels by people for some queries, drawn at random.
+
+        The labels of the results may then be those of a model: the checked queries correct its bias
+        in means, differences and intervals (prediction-powered inference).
+
+        Args:
+            checked: the labels of the checked queries: a frame, a file or the id of a dataset.
+            where: the caller, for messages.
+
+        Raises:
+            InputError: the labels are invalid, a measure is not a mean over queries, there are
+                fewer than two checked queries, or one is not measured.
+            ParameterError: the results have clusters.
+            MissingPluginError: the plugin of a measure is not installed.
+        """
+        if self.clusters is not None:
+            raise ParameterError(f"{where}: `checked` is not supported with clusters of queries")
+        measures = self._all_measures
+        labels = prepare_labels(checked, None, list(measures.values()), f"{where}: checked")
+        qids = self.per_query[QID].unique().tolist()
+        with_labels = CheckedLabels(measures, labels, qids, where)
+        read = columns_read(measures.values())
+        for system in self.systems:
+            run = Run(self._rows(system, read, codes=True), f"system {system!r}")
+            with_labels.measure(system, run)
+        values, remarks = with_labels.values()
+        emit(remarks, 3)
+        return replace(self, checked=values, remarks=(*self.remarks, *remarks))
+
+    @cached_property
+    def corrected(self) -> pd.DataFrame:
+        """The means, corrected by the labels of checked queries; see `with_checked`.
+
+        The columns are ``system``, ``measure``, ``mean`` (of all queries, with the labels of the
+        results), ``mean_checked`` (of the checked queries, with their labels), ``corrected`` (the
+        corrected mean), ``low`` and ``high`` (its 95 % interval), ``n`` and ``checked`` (numbers of
+        queries), ``weight`` (how much the labels of the results count, 0 to 1) and ``note`` (the
+        reason if there is no interval).
+
+        Raises:
+            ParameterError: the results have no checked labels.
+        """
+        if self.checked is None:
+            raise ParameterError(
+                "corrected: the results have no `checked` labels; use "
+                "evaluate(..., checked=...) or with_checked"
+            )
+        rows: list[list[Any]] = []
+        tables = tables_by_measure(self.per_query, self.systems)
+        checked = tables_by_measure(self.checked, self.systems)
+        for info in self.measures:
+            for system in self.systems:
+                exact, cheap, others = split_by_checked(
+                    tables[info.label].loc[[system]], checked[info.label].loc[[system]]
+                )
+                mean = corrected_mean(exact[0], cheap[0], others[0], bounds=info.limits)
+                rows.append(
+                    [system, info.label, mean.mean, mean.mean_checked, mean.corrected, mean.low]
+                    + [mean.high, mean.n, mean.n_checked, mean.weight, mean.note]
+                )
+        columns = ["system", "measure", "mean", "mean_checked", "corrected", "low", "high"]
+        return pd.DataFrame(rows, columns=[*columns, "n", "checked", "weight", "note"])
 
     def _tables(self, column: Any) -> Iterator[pd.DataFrame]:
         """Yield the frames that may have a column with clusters."""
@@ -725,7 +807,13 @@ def system_comparison(results: Results, baseline: str | None) -> SystemCompariso
     checks.known("system", name, results.systems)
     values = results.values
     return SystemComparison(
-        values.per_query, results.systems, name, results.measures, values.means, results.clusters
+        values.per_query,
+        results.systems,
+        name,
+        results.measures,
+        values.means,
+        results.clusters,
+        results.checked,
     )
 
 

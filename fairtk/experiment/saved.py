@@ -43,8 +43,8 @@ _VALUES, _FAILURES, _ANSWERS, _CREDIT = (
     *("values.parquet", "failures.parquet"),
     *("answers.parquet", "credit.parquet"),
 )
-_TOPICS = "topics.parquet"
-_TABLES = {_VALUES, MEANS, _FAILURES, _NOTES, _LABELS, _ANSWERS, _CREDIT, _TOPICS}
+_TOPICS, _CHECKED = "topics.parquet", "checked.parquet"
+_TABLES = {_VALUES, MEANS, _FAILURES, _NOTES, _LABELS, _ANSWERS, _CREDIT, _TOPICS, _CHECKED}
 _SIMPLE = ("string", "integer", "floating", "boolean")
 """The types of columns of topics that are saved."""
 _COUNTS = ("n", "undefined", "failed")
@@ -89,6 +89,8 @@ def save(results: Results, folder: Path) -> None:
     }
     values = results.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
     tables = {_VALUES: values, MEANS: results.counts, _FAILURES: results.failures}
+    if results.checked is not None:
+        tables[_CHECKED] = results.checked
     frames = {file: _typed(table) for file, table in tables.items()}
     if results.qrels is not None:
         frames[_LABELS] = results.qrels
@@ -298,6 +300,7 @@ def load(folder: Path) -> dict[str, Any]:
             "baseline": config["baseline"],
             "topics": topics,
             "clusters": clusters,
+            "checked": table(_CHECKED) if _CHECKED in digests else None,
             "config": config["experiment"],
             "environment": environment,
         }

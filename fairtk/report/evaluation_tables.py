@@ -18,6 +18,7 @@ from fairtk.report.tables import (
     best_systems,
     bias_text,
     caption_texts,
+    corrected_table,
     marks_of,
 )
 from fairtk.wording import printable
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def means_table(results: Results) -> Table:
-    """Return the means as a table with a row per run."""
+    """Return the means as a table with a row per run, with checked labels per measure and run."""
+    if results.checked is not None:
+        table = corrected_table(results, "run")
+        return table._replace(caption=f"{table.caption} {_directions(results)}".strip())
     columns = [_means(part) for _, part in results.counts.groupby("measure", sort=False)]
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
@@ -39,7 +43,8 @@ def means_table(results: Results) -> Table:
 def means_text(results: Results) -> str:
     """Return the means in aligned columns, the best runs, and the caption."""
     table = means_table(results)
-    lines = fitted_lines(table, range(1, len(table.columns)))
+    keys = 1 if results.checked is None else 2
+    lines = fitted_lines(table, range(keys, len(table.columns)), keys=keys)
     return _with_caption([*lines, *_paragraph(best_text(results))], table.caption)
 
 

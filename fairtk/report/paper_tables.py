@@ -16,7 +16,7 @@ from fairtk.experiment.comparison import SystemComparison
 from fairtk.experiment.results import Results, system_comparison
 from fairtk.frames import QID
 from fairtk.report.summaries import summary_texts
-from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
+from fairtk.report.tables import TEST_NAMES, corrected_for, means_of, queries_tested
 from fairtk.statistics.corrections import CORRECTIONS
 from fairtk.statistics.tests import TESTS
 
@@ -71,8 +71,7 @@ def paper_table(
             f"p < {significance:g}; {queries_tested(compared)})"
         ]
     heads = [f"{m} {_ARROWS[m.better]}" for m in results.measures]
-    means = results.values.means
-    columns = [_cells(means[m.label], digits, m.better, signs) for m in results.measures]
+    columns = [_cells(means_of(results, m), digits, m.better, signs) for m in results.measures]
     if len(results.failures):
         heads.append("failed")
         columns.append([MarkedText(str(n)) for n in results.means["failed"]])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairtk.display import Table
 from fairtk.display.figures import draw_histogram
 from fairtk.display.tables import aligned_lines, as_texts, html_text
-from fairtk.report.tables import caption_texts
+from fairtk.report.tables import caption_texts, corrected_table
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results
@@ -21,7 +21,7 @@ def results_text(results: Results) -> str:
     """Return the means in aligned columns, and the remarks."""
     table = summary_table(results)
     lines = aligned_lines(table, numbers=range(1, len(table.columns)))
-    if max(map(len, lines)) > _WIDEST:
+    if results.checked is None and max(map(len, lines)) > _WIDEST:
         long = results.counts[["system", "measure", "mean", "n"]]
         lines = aligned_lines(as_texts(long), numbers=(2, 3))
     lines += textwrap.wrap(table.caption, _WIDEST, break_long_words=False)
@@ -31,13 +31,18 @@ def results_text(results: Results) -> str:
 def results_html(results: Results) -> str:
     """Return the means with a histogram of the values of each system and measure."""
     table = summary_table(results)
+    if results.checked is not None:
+        return html_text(table)
     padding = [""] * (len(table.columns) - 1 - len(results.measures))  # the column ``failed``
     return html_text(table, [[*row, *padding] for row in histograms(results)])
 
 
 def summary_table(results: Results) -> Table:
     """Return the means, with the remarks as its caption."""
-    return as_texts(results.means.reset_index(), " ".join(summary_texts(results)))
+    caption = " ".join(summary_texts(results))
+    if results.checked is not None:
+        return corrected_table(results)._replace(caption=caption)
+    return as_texts(results.means.reset_index(), caption)
 
 
 def summary_texts(results: Results) -> list[str]:

@@ -69,6 +69,8 @@ def mean_intervals_of(
 ) -> tuple[FloatArray, FloatArray, FloatArray, list[str]]:
     """Return the means of a measure with the ends of their intervals over queries.
 
+    With checked labels, the means are corrected.
+
     Args:
         results: the results.
         measure: the measure.
@@ -77,6 +79,10 @@ def mean_intervals_of(
         Means, lower ends and upper ends, each of shape (systems,); and the reasons for ends that
         are NaN, otherwise ``""``.
     """
+    if results.checked is not None:
+        rows = results.corrected[results.corrected["measure"] == measure]
+        ends = (rows[name].to_numpy() for name in ("corrected", "low", "high"))
+        return *ends, rows["note"].tolist()
     means = results.values.means
     values = results.per_query[results.per_query["measure"] == measure]
     table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
@@ -119,21 +125,50 @@ SIGNIFICANT = "*"
 def caption_texts(results: Results) -> list[str]:
     """Return the texts of remarks below tables; the warnings of a study are on its page only.
 
-    The first one is the number of clusters of queries, if any.
+    The first one is on clusters of queries or on checked labels, if any.
     """
     texts = shown_texts(remark for remark in results.remarks if remark.kind != STUDY_WARNING)
-    return [*clusters_text(results), *texts]
+    return [*filter(None, [_clusters_text(results), _checked_text(results)]), *texts]
 
 
-def clusters_text(results: Results) -> list[str]:
-    """Return the sentence on the clusters of queries, if any."""
+def _clusters_text(results: Results) -> str:
     clusters = results.clusters
     if clusters is None:
-        return []
-    return [
+        return ""
+    return (
         f"Intervals and tests: {clusters.nunique()} clusters of {len(clusters)} queries "
         f"({printable(str(clusters.name))})."
-    ]
+    )
+
+
+def _checked_text(results: Results) -> str:
+    if results.checked is None:
+        return ""
+    checked, total = (part[QID].nunique() for part in (results.checked, results.per_query))
+    return (
+        f"Corrected: by the checked labels of {checked} of {total} queries (prediction-powered "
+        "inference)."
+    )
+
+
+def means_of(results: Results, measure: MeasureInfo) -> pd.Series:
+    """Return the means of systems, corrected with checked labels."""
+    if results.checked is None:
+        return results.values.means[measure.label]
+    rows = results.corrected[results.corrected["measure"] == measure]
+    return rows.set_index("system")["corrected"].rename(measure.label)
+
+
+def corrected_table(results: Results, system: str = "system", digits: int = 4) -> Table:
+    """Return the means that checked labels correct, a row per measure and system."""
+    heads = [system, "measure", "mean", "mean checked", "corrected", "95% interval"]
+    rows = []
+    for row in results.corrected.to_dict("records"):
+        means = [number_text(row[name], digits) for name in ("mean", "mean_checked", "corrected")]
+        ends = f"({row['note']})" if row["note"] else interval_text(row["low"], row["high"], digits)
+        numbers = [str(row["n"]), str(row["checked"])]
+        rows.append([row["system"], row["measure"], *means, ends, *numbers])
+    return Table([*heads, "queries", "checked"], rows, " ".join(caption_texts(results)))
 
 
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
@@ -184,7 +219,7 @@ def interval_table(results: Results, cells: list[list[MeanCell]], remarks: str) 
 
 def best_systems(results: Results, measure: MeasureInfo, digits: int) -> list[str]:
     """Return the systems with the best rounded mean; an empty list if all are equal."""
-    means = results.means[measure].dropna().round(digits)
+    means = means_of(results, measure).dropna().round(digits)
     if means.nunique() < 2:
         return []
     best = means.min() if measure.better == "lower" else means.max()

@@ -1,4 +1,6 @@
 from .bootstrap import bootstrap_counts as bootstrap_counts
+from .checked import CorrectedMean as CorrectedMean
+from .checked import corrected_mean as corrected_mean
 from .corrections import correct_p_values as correct_p_values
 from .curves import CurveValue as CurveValue
 from .curves import curve_values as curve_values

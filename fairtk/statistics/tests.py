@@ -272,9 +272,7 @@ def pair_differences(
     codes = None if clusters is None else cluster_codes(clusters, len(first))
     defined = ~(np.isnan(first) | np.isnan(second))
     first, second = first[defined], second[defined]
-    differences = first - second
-    rounding = ZERO * np.maximum(np.abs(first), np.abs(second)).max(initial=0.0)
-    differences[np.abs(differences) <= rounding] = 0.0
+    differences, rounding = rounded_differences(first, second)
     if codes is not None:
         order = np.argsort(differences, kind="stable")
         codes = np.unique(codes[defined][order], return_inverse=True)[1]
@@ -282,6 +280,14 @@ def pair_differences(
     if len(differences) and differences[-1] - differences[0] <= rounding:
         differences[:] = differences[len(differences) // 2]
     return differences, codes
+
+
+def rounded_differences(x: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
+    """Return x - y, where differences of 0 up to rounding are 0, and the size of the rounding."""
+    differences = x - y
+    rounding = ZERO * float(np.fmax(np.abs(x), np.abs(y)).max(initial=0.0, where=~np.isnan(x + y)))
+    differences[np.abs(differences) <= rounding] = 0.0
+    return differences, rounding
 
 
 SAME_AMOUNT = "all pairs differ by the same amount"

@@ -194,7 +194,7 @@ def test_the_folder_is_what_the_schema_says(folder):
     content = as_object(folder)
     check(content)
     assert results_schema()["version"] == content["config.json"]["form"]
-    described = results_schema()["properties"].keys() - {"sections.json"}
+    described = results_schema()["properties"].keys() - {"sections.json", "checked.parquet"}
     assert {name for name in content if "/" not in name} == described
 
 

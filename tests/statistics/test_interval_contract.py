@@ -30,6 +30,7 @@ from fairtk.credit import fit_browsing, order_audit, providers, query_gain
 from fairtk.measures import parse
 from fairtk.report.tables import mean_cells
 from fairtk.statistics import (
+    corrected_mean,
     curve_values,
     equivalence_test,
     mean_intervals,
@@ -123,6 +124,14 @@ def check_tests(row: np.ndarray) -> None:
         result = paired_test(row + other, np.full(len(row), other), test, resamples=99)
         check(result.estimate, result.low, result.high, result.note)
         assert math.isnan(result.p) <= bool(result.note)
+
+
+def check_corrected(row: np.ndarray) -> None:
+    n = 1 + len(row) // 2
+    for values in (row, np.zeros(len(row)), row[::-1] + 1.5):
+        result = corrected_mean(row[:n], values[:n], values[n:])
+        check(result.corrected, result.low, result.high, result.note)
+        assert math.isnan(result.p) == bool(result.note)
 
 
 def check_margins(row: np.ndarray, test: Any) -> None:
@@ -273,6 +282,7 @@ INTERVALS: list[tuple[Any, Any]] = [
     (non_inferiority_test, functools.partial(check_margins, test=non_inferiority_test)),
     (equivalence_test, functools.partial(check_margins, test=equivalence_test)),
     (two_level_mean, check_levels),
+    (corrected_mean, check_corrected),
     (percentile_interval, check_percentiles),
     (curve_values, check_curves),
     (inspect.unwrap(fairtk.frontier), check_frontier),
