@@ -117,6 +117,16 @@ def caption_texts(results: Results) -> list[str]:
     return shown_texts(remark for remark in results.remarks if remark.kind != STUDY_WARNING)
 
 
+def failure_texts(results: Results) -> list[str]:
+    """Return the text on failed queries, if queries failed."""
+    if not len(results.failures):
+        return []
+    return [
+        "Failed queries get the worst value of each measure; with a save_dir, the next run retries "
+        "them."
+    ]
+
+
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
     """Return the cells of the first table of a page, a row per system.
 
