@@ -18,7 +18,7 @@ from fairtk import checks
 from fairtk.analysis.best_policy import best_for_scores, bound_values, has_bound
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
-from fairtk.display.figures import GRAY
+from fairtk.display.figures import GRAY, name_parts
 from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
@@ -173,20 +173,27 @@ class Frontier:
         for index, (name, part) in enumerate(self.curve.groupby("system", sort=False)):
             look = series_style(index)
             x, y = part["x"].to_numpy(), part["y"].to_numpy()
+            lines = []
             if len(part) > 1:
                 order = np.argsort(x)
                 ends = part["y_low"].to_numpy()[order], part["y_high"].to_numpy()[order]
-                axes.fill_between(x[order], *ends, color=look.color, alpha=0.15, linewidth=0)
+                band = axes.fill_between(x[order], *ends, color=look.color, alpha=0.15, linewidth=0)
+                lines.append(band)
             for column, dash in (("bound", ":"), ("by_scores", "--")):
                 y_best = part[column].to_numpy()[np.argsort(x)]
-                axes.plot(np.sort(x), y_best, dash, color=look.color, linewidth=1, alpha=0.7)
+                lines += axes.plot(
+                    np.sort(x), y_best, dash, color=look.color, linewidth=1, alpha=0.7
+                )
+            name_parts(index, "lines", lines)
             labels = [""] * len(part)
             for point in _distant_points(x, y):
                 alpha = part["alpha"].iloc[point]
                 labels[point] = "deterministic" if np.isinf(alpha) else f"alpha {alpha:g}"
             hollow = part["dominated"].to_numpy()
             label = shorten(str(name), _NAME)
-            every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
+            every.append(
+                Points(x, y, look, label, hollow=hollow, joined=True, labels=labels, system=index)
+            )
         if self._has_bound:
             axes.plot([], [], ":", color=GRAY, linewidth=1, label="bound over the labels")
             axes.plot([], [], "--", color=GRAY, linewidth=1, label="best for the scores")
@@ -243,6 +250,7 @@ class Frontier:
                 means,
                 " ".join(["Means over queries.", *(f"{text}." for text in _BOUND_TEXT * bounded)]),
             ),
+            systems=pd.factorize(self.curve["system"])[0].tolist(),
             readings={measure: reading(measure) for measure in self.measures},
             comparisons=Section(
                 "Comparison of retrievers" if retrievers > 1 else "Area under the curve",

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
-from fairtk.display.figures import INK
+from fairtk.display.figures import INK, name_parts
 from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
@@ -143,11 +143,12 @@ class Sensitivity:
             is_dark = row.tau < 0.2
             words = [] if math.isnan(row.tau) else [f"{row.tau:.2f}"]
             words += [_short(row.winner, 16) or "tie"] if row.flips else []
-            axes.text(
+            text = axes.text(
                 j, i, "\n".join(words), ha="center", va="center", fontsize=7,
                 color="white" if is_dark else INK, weight="bold" if row.flips else "normal",
                 parse_math=False,
             )  # fmt: skip
+            name_parts(j, str(i), [text])
         image = axes.imshow(values, cmap="cividis", vmin=-1, vmax=1, aspect="auto")
         heads = [wrap_label(name, 24) for name in columns]
         axes.set_xticks(range(len(columns)), heads, fontsize=8, rotation=20, ha="right")
@@ -193,6 +194,7 @@ class Sensitivity:
                 ["measure", "winner", "settings", "other winners", "lowest tau"], rows,
                 "Winner: the system with the best mean, which is no test.",
             ),
+            systems=list(range(len(rows))),
             readings={text: reading(info) for text, info in self.measures.items()},
             comparisons=Section(
                 "Settings with another winner",

@@ -97,6 +97,7 @@ class Points:
         hollow: whether points are not filled, shape (n,) or one value for all.
         joined: whether a line connects the points.
         labels: the labels of the points, empty for no labels.
+        system: the index of the system, for `name_parts`; `None` for no ids.
     """
 
     x: FloatArray
@@ -108,6 +109,7 @@ class Points:
     hollow: BoolArray | bool = False
     joined: bool = False
     labels: Sequence[str] = ()
+    system: int | None = None
 
 
 _MAX_LABEL, _AXIS_WIDTH = 28, 44  # characters of a point's label, and of a line beside an axis
@@ -143,15 +145,17 @@ def draw_trade_off(
             points.x, points.y, xerr=points.x_error, yerr=points.y_error, fmt="none",
             ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2,
         )  # fmt: skip
-        axes.plot(
+        drawn = axes.plot(
             points.x, points.y, ls=points.look.dash if points.joined else "none", linewidth=1.3,
             marker=marker, markersize=5, markerfacecolor="white" if hollow.all() else color,
             color=color, label=points.name, zorder=3,
         )  # fmt: skip
-        axes.plot(
+        drawn += axes.plot(
             points.x[hollow], points.y[hollow], marker, color=color, markersize=6,
             markerfacecolor="white", zorder=4,
         )  # fmt: skip
+        if points.system is not None:
+            name_parts(points.system, "points", drawn)
         labels += [shorten(text, _MAX_LABEL) for text in points.labels] or [""] * len(points.x)
         positions.append(np.column_stack([points.x, points.y]))
         bars.append(_bars(points))
@@ -181,6 +185,18 @@ def _bars(points: Points) -> FloatArray:
             ends[:, side + 2] += error[1]
             lines.append(ends)
     return np.concatenate([np.zeros((0, 4)), *lines])
+
+
+def name_parts(system: int, part: str, artists: Iterable[Any]) -> None:
+    """Give the artists of a system ids in SVG, so that a page can highlight them together.
+
+    Args:
+        system: the index of the system.
+        part: what the artists show.
+        artists: the artists.
+    """
+    for number, artist in enumerate(artists):
+        artist.set_gid(f"system-{system}-{part}-{number}")
 
 
 def despine(*every: Any) -> None:

@@ -167,7 +167,10 @@ def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[st
         aligned = [position for position, i in enumerate(part) if i in numbers]
         lines += [*[""] * bool(lines), *aligned_lines(Table(head, rows), aligned)]
     legend = [
-        f"{printable(name)}: {printable(full)}" for full, name in short.items() if name != full
+        line
+        for full, name in short.items()
+        if name != full
+        for line in wrapped(f"{name}: {full}", "  ")
     ]
     return [*lines, *[""] * bool(legend), *legend]
 
@@ -195,6 +198,12 @@ def text_width(text: str) -> int:
         0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Return a text as lines of at most `WIDTH` columns; lines after the first are indented."""
+    width = WIDTH if text_width(text) <= len(text) else WIDTH // 2  # letters of two columns
+    return textwrap.wrap(printable(text), width, subsequent_indent=indent)
 
 
 def shorten(text: str, length: int) -> str:

@@ -92,6 +92,9 @@ class Results(Artifact):
     Methods accept measures or their labels, e.g. ``"AWRF(groups='gender')@10"``. Results are not
     changed after they are made; `dataclasses.replace` makes others.
 
+    `print` shows systems by measures, like ``fairtk evaluate``; `counts` is the long form, a row
+    per system and measure.
+
     A failed query has no rows and gets the worst value of each measure. A query with an undefined
     value (NaN) is excluded from means and tests. Tables report the numbers of both.
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import WIDTH, fitted_lines, html_text, number_text
+from fairtk.display.tables import fitted_lines, html_text, number_text, wrapped
 from fairtk.frames import QID
 from fairtk.report.tables import (
     LEVEL,
@@ -21,7 +20,6 @@ from fairtk.report.tables import (
     corrected_table,
     marks_of,
 )
-from fairtk.wording import printable
 
 if TYPE_CHECKING:
     from fairtk.experiment.compare_runs import Comparison
@@ -32,12 +30,14 @@ def means_table(results: Results) -> Table:
     """Return the means as a table with a row per run, with checked labels per measure and run."""
     if results.checked is not None:
         table = corrected_table(results, "run")
-        return table._replace(caption=f"{table.caption} {_directions(results)}".strip())
-    columns = [_means(part) for _, part in results.counts.groupby("measure", sort=False)]
+        return table._replace(caption=f"{table.caption} {directions_text(results)}".strip())
+    columns = [mean_texts(part) for _, part in results.counts.groupby("measure", sort=False)]
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
     header = ["run", "queries", *results.measures]
-    return Table(header, rows, " ".join([_directions(results), *caption_texts(results)]).strip())
+    return Table(
+        header, rows, " ".join([directions_text(results), *caption_texts(results)]).strip()
+    )
 
 
 def means_text(results: Results) -> str:
@@ -45,7 +45,7 @@ def means_text(results: Results) -> str:
     table = means_table(results)
     keys = 1 if results.checked is None else 2
     lines = fitted_lines(table, range(keys, len(table.columns)), keys=keys)
-    return _with_caption([*lines, *_paragraph(best_text(results))], table.caption)
+    return with_caption([*lines, *paragraph(best_text(results))], table.caption)
 
 
 def best_text(results: Results) -> str:
@@ -92,7 +92,7 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
     bias = bias_text(comparison.sampling_bias())
-    caption = [table.caption, bias, _directions(comparison), *caption_texts(comparison)]
+    caption = [table.caption, bias, directions_text(comparison), *caption_texts(comparison)]
     if settings["queries"] == "common":
         caption.append("Queries: those with results in all runs.")
     if settings["margin"] is not None:
@@ -144,10 +144,10 @@ def _count(queries: float) -> str:
 def table_text(table: Table, standout: str = "") -> str:
     """Return a table in aligned columns, a line that summarizes it, and its caption."""
     lines = fitted_lines(table, range(2, len(table.columns)), keys=2)
-    return _with_caption([*lines, *_paragraph(standout)], table.caption)
+    return with_caption([*lines, *paragraph(standout)], table.caption)
 
 
-def _means(counts: pd.DataFrame) -> list[str]:
+def mean_texts(counts: pd.DataFrame) -> list[str]:
     """Return the cells of one column with aligned decimals."""
     ends = [
         f" ({row.n}/{row.n + row.undefined})" if row.undefined else ""
@@ -158,15 +158,18 @@ def _means(counts: pd.DataFrame) -> list[str]:
     return [mean + end.ljust(width) for mean, end in zip(means, ends, strict=True)]
 
 
-def _directions(results: Results) -> str:
+def directions_text(results: Results) -> str:
+    """Return the measures of which lower values are better, ``""`` if there are none."""
     lower = [m for m in results.measures if m.better == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 
-def _paragraph(text: str) -> list[str]:
-    wrapped = textwrap.wrap(printable(text), WIDTH, break_long_words=False)
-    return ["", *wrapped] if wrapped else []
+def paragraph(text: str) -> list[str]:
+    """Return an empty line and the lines of a text; no lines if it is empty."""
+    lines = wrapped(text)
+    return ["", *lines] if lines else []
 
 
-def _with_caption(lines: list[str], caption: str) -> str:
-    return "\n".join([*lines, *_paragraph(caption)])
+def with_caption(lines: list[str], caption: str) -> str:
+    """Return the lines of a table and its caption as a text."""
+    return "\n".join([*lines, *paragraph(caption)])

@@ -10,13 +10,14 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from xml.etree import ElementTree
 
 from fairtk import __version__, checks
 from fairtk.display import Table, svg_text
@@ -53,6 +54,39 @@ def picture(figure: Any) -> str:
     """
     data = base64.b64encode(svg_text(figure).encode(errors="replace")).decode("ascii")
     return f"data:image/svg+xml;base64,{data}"
+
+
+_PART = re.compile(r"system-(\d+)-.*")
+
+
+def inline_picture(figure: Any) -> str:
+    """Return a figure as part of a page, whose style gives it its colors, in dark mode, too.
+
+    Artists with an id of `fairtk.display.figures.name_parts` are highlighted with
+    the rows of their system.
+
+    Args:
+        figure: a ``matplotlib.figure.Figure``.
+    """
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set_visible(False)
+    root = ElementTree.fromstring(svg_text(figure))
+    for parent in root.iter():
+        parent.tag = parent.tag.partition("}")[2]
+        for child in list(parent):
+            if child.tag.endswith(("}metadata", "}style")):
+                parent.remove(child)
+        # the policy of a page allows no style attributes
+        for rule in parent.attrib.pop("style", "").split(";"):
+            name, _, value = map(str.strip, rule.partition(":"))
+            if value:
+                parent.set(name, value)
+        for name in [name for name in parent.attrib if name.startswith("{")]:
+            parent.set(name.partition("}")[2], parent.attrib.pop(name))
+        if system := _PART.fullmatch(parent.get("id", "")):
+            parent.attrib |= {"class": "system", "data-system": system[1]}
+    root.attrib = {"class": "chart", "viewBox": root.attrib["viewBox"], "aria-hidden": "true"}
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 FILE = "sections.json"
@@ -263,6 +297,7 @@ def write_analysis(
     figure: Any,
     caption: str,
     table: Table,
+    systems: Sequence[int],
     readings: Mapping[str, str],
     comparisons: Section,
     sections: Iterable[Section],
@@ -277,6 +312,7 @@ def write_analysis(
         figure: a ``matplotlib.figure.Figure``.
         caption: the caption of the figure, also its text alternative.
         table: the table next to the figure.
+        systems: the index of each row's system, with which the row is highlighted.
         readings: how to read the values of each measure.
         comparisons: the section below the sentences on measures.
         sections: more sections, folded.
@@ -290,9 +326,10 @@ def write_analysis(
         title=title,
         overview=overview,
         description="",
-        figure=picture(figure),
+        figure=inline_picture(figure),
         caption=caption,
         table=table,
+        systems=systems,
         readings=readings,
         comparisons=comparisons,
         sections=list(sections),

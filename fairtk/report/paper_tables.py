@@ -15,8 +15,14 @@ from fairtk.experiment.compare_runs import DRAWING, Comparison
 from fairtk.experiment.comparison import SystemComparison
 from fairtk.experiment.results import Results, system_comparison
 from fairtk.frames import QID
-from fairtk.report.summaries import summary_texts
-from fairtk.report.tables import TEST_NAMES, corrected_for, means_of, queries_tested
+from fairtk.report.tables import (
+    TEST_NAMES,
+    caption_texts,
+    corrected_for,
+    failure_texts,
+    means_of,
+    queries_tested,
+)
 from fairtk.statistics.corrections import CORRECTIONS
 from fairtk.statistics.tests import TESTS
 
@@ -78,9 +84,23 @@ def paper_table(
     rows = [list(row) for row in zip(results.systems, *columns, strict=True)]
     if letters:
         rows = [[_letter(i), *row] for i, row in enumerate(rows)]
-    text = " ".join([f"{caption[0]}.", *summary_texts(results)])
+    text = " ".join([f"{caption[0]}.", *_summary_texts(results)])
     heads = [*(["#"] if letters else []), "system", *heads]
     return Table(heads, rows, text)
+
+
+def _summary_texts(results: Results) -> list[str]:
+    """Return the texts on undefined values, failed queries, and remarks."""
+    texts = []
+    counts = results.counts
+    for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
+        numbers = ", ".join(
+            f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
+        )
+        if len(part) == len(results.systems) and part["undefined"].nunique() == 1:
+            numbers = str(part["undefined"].iloc[0])
+        texts.append(f"Queries excluded because {measure} is undefined: {numbers}.")
+    return [*texts, *failure_texts(results), *caption_texts(results)]
 
 
 def _settings(results: Results) -> dict[str, Any]:

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from fairtk.display import Table
 from fairtk.display.figures import draw_histogram
-from fairtk.display.tables import aligned_lines, as_texts, html_text
-from fairtk.report.tables import caption_texts, corrected_table
+from fairtk.display.tables import fitted_lines, html_text
+from fairtk.frames import QID
+from fairtk.report.evaluation_tables import (
+    best_text,
+    directions_text,
+    mean_texts,
+    paragraph,
+    with_caption,
+)
+from fairtk.report.tables import caption_texts, corrected_table, count_text, failure_texts
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results
 
-_WIDEST = 100
-"""The maximum width of means by measure; wider tables have a row per system and measure."""
-
 
 def results_text(results: Results) -> str:
-    """Return the means in aligned columns, and the remarks."""
+    """Return the means in aligned columns, the best systems, and what to know about the values."""
     table = summary_table(results)
-    lines = aligned_lines(table, numbers=range(1, len(table.columns)))
-    if results.checked is None and max(map(len, lines)) > _WIDEST:
-        long = results.counts[["system", "measure", "mean", "n"]]
-        lines = aligned_lines(as_texts(long), numbers=(2, 3))
-    lines += textwrap.wrap(table.caption, _WIDEST, break_long_words=False)
-    return "\n".join(lines)
+    keys = 1 if results.checked is None else 2
+    lines = fitted_lines(table, range(keys, len(table.columns)), keys=keys)
+    return with_caption([*lines, *paragraph(table.note)], table.caption)
 
 
 def results_html(results: Results) -> str:
-    """Return the means with a histogram of the values of each system and measure."""
+    """Return the same with a histogram of the values of each system and measure."""
     table = summary_table(results)
     if results.checked is not None:
         return html_text(table)
@@ -38,30 +39,22 @@ def results_html(results: Results) -> str:
 
 
 def summary_table(results: Results) -> Table:
-    """Return the means, with the remarks as its caption."""
-    caption = " ".join(summary_texts(results))
+    """Return the means, systems by measures, with the remarks as its caption."""
+    groups = results.counts.groupby("measure", sort=False)
+    columns = [mean_texts(part) for _, part in groups]
+    heads = ["system", *results.measures]
+    if len(results.failures):
+        heads.append("failed")
+        columns.append([str(n) for n in results.means["failed"]])
+    rows = [list(row) for row in zip(results.systems, *columns, strict=True)]
+    n = results.per_query[QID].nunique() or results.config["queries"]  # no values, no measures
+    texts = [directions_text(results), *failure_texts(results), *caption_texts(results)]
+    defined = " (with a defined value: in parentheses)" if len(results.undefined) else ""
+    n_text = f"n = {count_text(n, 'query', 'queries')}{defined}."
+    caption = " ".join([n_text, *filter(None, texts)])
     if results.checked is not None:
         return corrected_table(results)._replace(caption=caption)
-    return as_texts(results.means.reset_index(), caption)
-
-
-def summary_texts(results: Results) -> list[str]:
-    """Return the texts on undefined values, failed queries, and remarks."""
-    texts = []
-    counts = results.counts
-    for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
-        numbers = ", ".join(
-            f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
-        )
-        if len(part) == len(results.systems) and part["undefined"].nunique() == 1:
-            numbers = str(part["undefined"].iloc[0])
-        texts.append(f"Queries excluded because {measure} is undefined: {numbers}.")
-    if len(results.failures):
-        texts.append(
-            "Failed queries get the worst value of each measure; with a save_dir, the next run "
-            "retries them."
-        )
-    return [*texts, *caption_texts(results)]
+    return Table(heads, rows, caption, best_text(results))
 
 
 def histograms(results: Results) -> list[list[str]]:

@@ -171,6 +171,16 @@ def corrected_table(results: Results, system: str = "system", digits: int = 4) -
     return Table([*heads, "queries", "checked"], rows, " ".join(caption_texts(results)))
 
 
+def failure_texts(results: Results) -> list[str]:
+    """Return the text on failed queries, if queries failed."""
+    if not len(results.failures):
+        return []
+    return [
+        "Failed queries get the worst value of each measure; with a save_dir, the next run retries "
+        "them."
+    ]
+
+
 def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
     """Return the cells of the first table of a page, a row per system.
 

@@ -44,3 +44,35 @@ def test_axe_finds_no_violation(driver, page):
         "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done)"
     )
     assert [(v["id"], v["nodes"][0]["html"][:300]) for v in outcome["violations"]] == []
+
+
+def test_a_row_highlights_its_part_of_the_figure(driver, page):
+    driver.get(page.as_uri())
+    systems = driver.execute_script(
+        "return [...document.querySelectorAll('tr[data-system]')].map(row => row.dataset.system)"
+    )
+    for system in set(systems):
+        parts, on, values = driver.execute_script(
+            "const row = document.querySelector(`tr[data-system='${arguments[0]}']`); row.focus();"
+            "const count = (more) => document.querySelectorAll(`svg.chart .system${more}`).length;"
+            "return [count(''), count('.on'), document.getElementById('values').textContent]",
+            system,
+        )
+        assert 0 < on < parts
+        assert "undefined" not in values and values.strip()
+
+
+def test_the_figure_follows_dark_mode(driver, page):
+    driver.get(page.as_uri())
+    colors = []
+    for mode in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": mode}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        colors.append(
+            driver.execute_script(
+                "const of = (e) => getComputedStyle(e);"
+                "return [of(document.body).color, of(document.querySelector('svg.chart')).fill]"
+            )
+        )
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert [text == ink for text, ink in colors] == [True, True] and colors[0] != colors[1]

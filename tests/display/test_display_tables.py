@@ -102,10 +102,9 @@ def test_tables_fit_a_terminal_whatever_the_names(name):
     heads = ["run", *(f"{name}{i}" for i in range(5))]
     rows = [[name, *["0.1234"] * 5], [f"{name}x", *["0.5678"] * 5]]
     lines = fitted_lines(Table(heads, rows), range(1, 6))
-    table = [line for line in lines if not line.count("…: ") and ": " not in line]
-    assert max(map(text_width, table)) <= 80
-    assert sum(line.count("0.1234") for line in table) == 5
-    runs = [line.split("  ")[0] for line in table if "0.1234" in line or "0.5678" in line]
+    assert max(map(text_width, lines)) <= 80
+    assert sum(line.count("0.1234") for line in lines) == 5
+    runs = [line.split("  ")[0] for line in lines if "0.1234" in line or "0.5678" in line]
     assert len(set(runs)) == 2  # two runs stay two
 
 

@@ -55,22 +55,23 @@
   const overview = document.getElementById("overview");
   if (overview) {
     const marked = [...overview.querySelectorAll("[data-system]")];
-    const heads = [...overview.querySelectorAll("thead bdi")].map((head) => head.textContent);
+    const heads = [...overview.querySelectorAll("thead th")].slice(1)
+      .map((head) => (head.querySelector("bdi") ?? head).textContent);
     const values = document.getElementById("values");
-    const highlight = (system) => {
+    const highlight = (system, row) => {
       overview.classList.toggle("pointed", system !== undefined);
       for (const part of marked) part.classList.toggle("on", part.dataset.system === system);
       values.hidden = system === undefined;
       if (values.hidden) return;
-      const [name, ...cells] = overview.querySelector(`tr[data-system="${system}"]`).cells;
+      const [name, ...cells] = (row ?? overview.querySelector(`tr[data-system="${system}"]`)).cells;
       values.replaceChildren(make("strong", name.textContent));
       cells.forEach((cell, i) => {
-        values.append(make("span", `${heads[i]} ${cell.textContent} ${cell.dataset.interval}`));
+        if (cell.textContent.trim()) values.append(make("span", `${heads[i]} ${cell.textContent} ${cell.dataset.interval ?? ""}`));
       });
     };
     const point = (event) => {
       const part = event.target.closest("[data-system]");
-      if (part) highlight(part.dataset.system);
+      if (part) highlight(part.dataset.system, part.closest("tr"));
     };
     overview.addEventListener("pointerover", point);
     overview.addEventListener("focusin", point);
