@@ -34,6 +34,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "each ranking without some of its documents",
             inputs="S",
             outputs="S",
+            citation="cohenwang2024contextcite",
         ),
         TransformerSpec(
             "Citations",

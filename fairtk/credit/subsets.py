@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +181,7 @@ def _one_out(k: int) -> IntArray:
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,
-    gold: pd.DataFrame | Mapping[str, Any],
+    gold: pd.DataFrame | Mapping[str, Any] | Literal["answer"],
     *,
     method: str | None = None,
 ) -> pd.DataFrame:
@@ -190,12 +190,19 @@ def from_answers(
     Credit is the contribution of a document to the quality of the answer. The sign of an error such
     as ``mae`` is inverted, so that a document that lowers the error has credit above 0.
 
+    ``gold="answer"`` needs no gold answers: the answer to the whole list replaces them, as in
+    ContextCite (Cohen-Wang et al. 2024), but with a utility instead of the probability of the
+    answer. Credit is then how much the answer depends on a document, whether or not it is right.
+
     Args:
         answers: a generator's answers to a frame of `Subsets`: ``qid``, ``docno``, ``score``,
             ``sample``, ``source_sample``, ``subset``, ``qanswer``. The utility of several answers
             is their mean.
         utility: a name, as in ``EU(utility=...)``, or a `Utility`.
-        gold: ``qid`` and ``gold_answer`` (qrels or a dataset's answers), or gold answers by qid.
+        gold: ``qid`` and ``gold_answer`` (qrels or a dataset's answers), or gold answers by qid; or
+            ``"answer"`` for the answer to the whole ranking. Of several such answers, each is
+            compared with the others, and credit is the mean. An empty one has undefined credit
+            (NaN).
         method: ``"shapley"``, from all or sampled subsets, or ``"one-out"``; `None` for Shapley
             values if the subsets allow it, else leave-one-out.
 
@@ -210,8 +217,14 @@ def from_answers(
         ColumnError: a column is missing.
         InputError: an answer, a gold answer or a subset is missing, a ranking has two answers, or
             the utility fails (names qid and sample).
+        ParameterError: `method` or `gold` is another word.
+
+    References:
+        Cohen-Wang et al. 2024 (ContextCite, for ``gold="answer"``).
     """
     where = "from_answers"
+    if isinstance(gold, str):
+        checks.choice("gold", gold, ("answer",), where)
     checks.choice("method", "shapley" if method is None else method, ("shapley", "one-out"), where)
     run = Run(answers, where).checked()
     answers = run.frame
@@ -230,9 +243,17 @@ def from_answers(
     utility = get(utility) if isinstance(utility, str) else utility
     check_lists(answers[QANSWER].to_numpy(), run.refuse)
     cell, texts = flattened(first[QANSWER].tolist())
-    of_answer = _utilities(run, query[cell], texts, utility, _gold(gold), where)
-    value = average(cell, of_answer, len(query))
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
+    full_lists = {int(r): int(rs[mask[rs].argmax()]) for rs in sources.values() for r in rs}
+    is_empty = np.zeros(len(query), dtype=bool)
+    golds: list[Any]
+    if isinstance(gold, str):
+        is_empty[cell[[not str(text).strip() for text in texts]]] = True
+        cell, texts, golds = _pairs_with_full(cell, texts, full_lists, mask)
+    else:
+        golds = _gold_of(run, query[cell], _gold(gold), where)
+    of_answer = _utilities(run, query[cell], texts, golds, utility, where)
+    value = average(cell, of_answer, len(query))
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
     statuses = first[ANSWER_STATUS].to_numpy(object) if ANSWER_STATUS in first else None
@@ -240,7 +261,7 @@ def from_answers(
     status_of_row = np.full(len(run), None, dtype=object)
     for rankings in sources.values():  # in the order of their samples
         masks = mask[rankings]
-        longest = rankings[int(masks.argmax())]
+        longest = full_lists[int(rankings[0])]
         begin, end = run.ranking_start[longest : longest + 2].tolist()
         k = end - begin if mask[longest] else 0
         credit, error = _credit_of(masks, value[rankings], k, method)
@@ -250,6 +271,8 @@ def from_answers(
                 f"{' for ' + method if method else ''}, got {sorted(set(masks.tolist()))[:12]} for "
                 f"qid {str(run.qids[query[longest]])!r}, sample {source[longest]}"
             )
+        if isinstance(gold, str) and is_empty[longest]:
+            credit = np.full(k, np.nan)
         sampled = sampled or error is not None
         if statuses is not None:
             status = statuses[longest]
@@ -332,38 +355,74 @@ def _credit_of(
     return None, None
 
 
-def _utilities(
-    run: Run,
-    query_of_text: IntArray,
-    texts: list[Any],
-    utility: Utility,
-    gold: Mapping[str, Any],
-    where: str,
-) -> FloatArray:
-    """Return the utility of each answer, with the sign of errors inverted."""
+def _pairs_with_full(
+    cell: IntArray, texts: list[Any], full_lists: Mapping[int, int], mask: IntArray
+) -> tuple[IntArray, list[Any], list[Any]]:
+    """Return each answer with each answer to the full list: ranking, answer and other answer.
+
+    Several answers to a full list are not compared with themselves, so that a document on which
+    they do not depend has the expected credit 0.
+
+    Args:
+        cell: the ranking of each answer, ascending; shape (n_answers,).
+        texts: the answers; shape (n_answers,).
+        full_lists: the ranking of all documents, by ranking.
+        mask: the subset of each ranking; shape (n_rankings,).
+    """
+    of_ranking: dict[int, list[Any]] = {}
+    for ranking, text in zip(cell.tolist(), texts, strict=True):
+        of_ranking.setdefault(ranking, []).append(text)
+    pairs = [
+        (ranking, text, other)
+        for ranking, answers in of_ranking.items()
+        for others in [of_ranking[full_lists[ranking]]]
+        for i, text in enumerate(answers)
+        for j, other in enumerate(others)
+        if i != j or len(others) == 1 or mask[ranking] != mask[full_lists[ranking]]
+    ]
+    rankings, answers, others = map(list, zip(*pairs, strict=True)) if pairs else ([], [], [])
+    return np.array(rankings, dtype=np.int64), answers, others
+
+
+def _gold_of(run: Run, query_of_text: IntArray, gold: Mapping[str, Any], where: str) -> list[Any]:
+    """Return the gold answer for each text."""
     qids = [str(qid) for qid in run.qids]
     missing = [qid for qid in qids if qid not in gold]
     if missing:
         raise InputError(
-            f"{where}: missing gold answer of qid {missing[0]!r} ({such(len(missing), 'query')})"
+            f"{where}: missing gold answer of qid {missing[0]!r} ({such(len(missing), 'query')}); "
+            "without gold answers, use gold='answer'"
         )
-    pairs = list(zip(query_of_text.tolist(), texts, strict=True))
-    distinct = list(dict.fromkeys(pairs))
-    golds = [gold[qids[query]] for query, _ in distinct]
+    return [gold[qids[query]] for query in query_of_text.tolist()]
+
+
+def _utilities(
+    run: Run,
+    query_of_text: IntArray,
+    texts: list[Any],
+    golds: list[Any],
+    utility: Utility,
+    where: str,
+) -> FloatArray:
+    """Return the utility of each answer, with the sign of errors inverted."""
+    pairs = list(zip(query_of_text.tolist(), texts, map(str, golds), strict=True))
+    gold_of = dict(zip(pairs, golds, strict=True))
+    golds = list(gold_of.values())
     try:
-        values = utility([text for _, text in distinct], golds)
+        values = utility([text for _, text, _ in gold_of], golds)
     except Exception as failure:
-        for (query, text), right in zip(distinct, golds, strict=True):
+        for (query, text, _), right in gold_of.items():
             try:
                 utility([text], [right])
             except Exception as error:
+                qid = str(run.qids[query])
                 raise InputError(
-                    f"{where}: the utility {utility.name} fails for qid {qids[query]!r}, answer "
+                    f"{where}: the utility {utility.name} fails for qid {qid!r}, answer "
                     f"{text!r:.80}: {error}"
                 ) from error
         raise failure
     sign = 1.0 if utility.higher_is_better else -1.0
-    value = dict(zip(distinct, values, strict=True))
+    value = dict(zip(gold_of, values, strict=True))
     return np.array([sign * value[pair] for pair in pairs])
 
 

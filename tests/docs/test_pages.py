@@ -29,7 +29,7 @@ def test_the_examples_of_credit_are_true(tmp_path):
     text = (ROOT / "docs" / "concepts" / "credit.md").read_text(encoding="utf-8")
     cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     test = doctest.DocTestParser().get_doctest("".join(cells), {}, "credit.md", None, 0)
-    assert len(cells) == 4
+    assert len(cells) == 5
     failures = []
     doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
     assert failures == []
