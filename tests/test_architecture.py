@@ -258,7 +258,6 @@ def private_names(path, decisions):
 
 PRIVATE_IMPORTS = {
     "fairtk-papers": {
-        "fairtk": {"stage_context"},
         "fairtk.batch.study_options": {
             "ModelOption",
             "engine_options",
@@ -272,23 +271,12 @@ PRIVATE_IMPORTS = {
         "fairtk.cli.output": {"command_line", "echo_frame"},
         "fairtk.cli.signature": {"given_options", "signature_command"},
         "fairtk.credit.subsets": {"MOST_ASKED"},
-        "fairtk.datasets.trec_fair.metadata": {"backgrounds"},
-        "fairtk.display.tables": {"cell_text", "fitted_lines"},
-        "fairtk.experiment.engine": {"Topics"},
-        "fairtk.experiment.identity": {"Tree"},
-        "fairtk.experiment.packing": {"unpack"},
+        "fairtk.display.tables": {"fitted_lines"},
         "fairtk.experiment.store": {"Store"},
-        "fairtk.experiment.tuning": {"combinations"},
-        "fairtk.frames.texts": {"qids_of", "words"},
         "fairtk.io.lines": {"read_json"},
-        "fairtk.io.tables": {"stem"},
-        "fairtk.llm.models": {"check_settings", "kind_of_model", "takes_temperature"},
-        "fairtk.llm.refinement": {"as_refinement_prompt"},
+        "fairtk.llm.models": {"check_settings"},
         "fairtk.plugins.registry": {"refuse_unknown_options"},
-        "fairtk.report.tables": {"interval", "signed"},
         "fairtk.testing.toys": {"check_frames"},
-        "fairtk.transformers.candidates": {"index_tokens"},
-        "fairtk.transformers.fair_qr.ordering": {"target_shares"},
     },
 }
 """The private names that plugins import, by distribution and module; the list only shrinks."""

@@ -94,6 +94,7 @@ CALLS = {
     "fairtk.tune qrels": (lambda f: tuned(TOPICS, f), QRELS),
     "fairtk.Fitted topics": (lambda f: fitted(f, QRELS), TOPICS),
     "fairtk.Fitted qrels": (lambda f: fitted(TOPICS, f), QRELS),
+    "fairtk.Fitted.prepare topics": (lambda f: fitted(TOPICS, QRELS, f), TOPICS),
     "fairtk.FairSampler relevance": (
         lambda f: fairtk.FairSampler(
             max_relevance_loss=0.1, cutoff=2, n_samples=2, relevance=f
@@ -259,9 +260,11 @@ class Learned(Retriever, pt.Estimator):
         return rows.assign(score=rows["score"] + self.number)
 
 
-def fitted(topics, qrels):
+def fitted(topics, qrels, prepared=TOPICS):
     folds = {qid: number for number, qid in enumerate(TOPICS["qid"])}
-    return fairtk.Fitted(Learned(), topics, qrels, folds)(TOPICS)
+    stage = fairtk.Fitted(Learned(), topics, qrels, folds)
+    stage.prepare(prepared)
+    return stage(TOPICS)
 
 
 def off_policy(qrels, scores, answers):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import IneffectiveWarning, InputError, ParameterError, StageError
+from fairtk.errors import InputError, ParameterError, StageError
 from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, folds, plan
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
@@ -33,7 +33,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stages import StudySystem, SystemResults
+from fairtk_papers.fair_qr.stored import SystemResults
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -416,8 +416,10 @@ class QrStudy:
 
     # Systems ----------------------------------------------------------------------------------
 
-    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> StudySystem:
-        """Return a cell as a stage of an experiment."""
+    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> Any:
+        """Return a cell as a stage of an experiment, a `StudySystem`."""
+        from fairtk_papers.fair_qr.stages import StudySystem
+
         return StudySystem(self, cell, llm, **options)
 
     def system(self, cell: Cell, llm: Any, without: int | None = None) -> Any:
@@ -445,10 +447,7 @@ class QrStudy:
         options = {"qrels": self.data.qrels, **cell.options}
         bm25 = {name: options.pop(name) for name in BM25_SETTINGS if name in options}
         retriever = self._bm25(**bm25) if bm25 else self.retriever
-        with warnings.catch_warnings():
-            # the study shows that pool="union" has no effect
-            warnings.simplefilter("ignore", IneffectiveWarning)
-            return FairQR(retriever, groups, target, llm, **options)
+        return FairQR(retriever, groups, target, llm, **options)
 
     def build(self, cell: Cell) -> Any:
         """Build the system of a cell that does not refine queries, without fitting it."""
@@ -607,7 +606,8 @@ class QrStudy:
         baseline = self._baseline
         name = _name((self, baseline, baseline))
         results = self._experiment({name: self.stage(baseline), **stages}, cells[0][1])
-        remarks = [remark for remark in results.remarks if remark.system in stages]
+        # the study shows that pool="union" has no effect
+        remarks = [r for r in results.remarks if r.system in stages and r.kind != "no effect"]
         for warning in replace(results, remarks=tuple(remarks)).warnings:
             warnings.warn(warning, stacklevel=2)
         systems = {item[0].key(item[1]): self._system(results, item) for item in cells}
