@@ -158,7 +158,7 @@ def command(
         engine=engine_options(configuration.engine, more),
     )
     study = QrStudy.from_configuration(with_model(configuration, model, server_settings(more)))
-    if all(isinstance(side.llm, KeywordRefiner) for side in (study, *study.sides.values())):
+    if all(isinstance(llm, KeywordRefiner) for llm in study.models.values()):
         click.echo(NO_MODEL, err=True)
     with contextlib.ExitStack() as stack:
         path = study.folder / STORE

@@ -16,7 +16,7 @@ from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
 from fairtk_papers.fair_qr.stored import SystemResults
-from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
+from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
     MEASURES,
@@ -381,12 +381,11 @@ class QrResults:
             frames.append(frames[0].iloc[:0].filter(regex="(?<! p)$"))
         # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
-        names = list(dict.fromkeys(c.base for c in main))
-        main.sort(
-            key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
-        )
-        order = [(c.attribute, c.system) for c in main]
-        frames[0] = frames[0].set_index(["attribute", "system"]).loc[order].reset_index()
+        order = list(self.data.attributes)
+        names = list(dict.fromkeys(_untuned(c) for c in main))
+        main.sort(key=lambda c: (order.index(c.attribute), names.index(_untuned(c))))
+        rows = [(c.attribute, c.system) for c in main]
+        frames[0] = frames[0].set_index(["attribute", "system"]).loc[rows].reset_index()
         return pd.concat(values, ignore_index=True), *frames, texts
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
@@ -406,6 +405,10 @@ class QrResults:
         groups = requested[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
+
+
+def _untuned(cell: Cell) -> str:
+    return cell.system.removesuffix(TUNED)
 
 
 def _with_cell_names(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:

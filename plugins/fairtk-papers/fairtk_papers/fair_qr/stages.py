@@ -31,7 +31,6 @@ class StudySystem(FairTransformer):
         study: the study.
         cell: the system, which is built on first use.
         llm: the model behind a ledger, for systems that call a model.
-        alias: the cell with its name in tables and errors; `None` for `cell`.
         without: a fold that a trained system is not trained on; `None` for no fold.
         choices: for a tuned cell: the rows `CHOSEN` by fold.
 
@@ -48,7 +47,6 @@ class StudySystem(FairTransformer):
         study: QrStudy,
         cell: Cell,
         llm: Any = None,
-        alias: Cell | None = None,
         without: int | None = None,
         choices: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -56,7 +54,6 @@ class StudySystem(FairTransformer):
         self.study = study
         self.cell = cell
         self.llm = llm
-        self.alias = alias or cell
         self.without = without
         self.choices = choices
         self.missing: pd.DataFrame | None = None
@@ -72,7 +69,7 @@ class StudySystem(FairTransformer):
         runs: list[pd.DataFrame] = []
         missing: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
-        with name_errors(self.alias):
+        with name_errors(self.cell):
             for choice, topics in self._parts(inp):
                 system, training = self._prepared(choice, topics)
                 begin = time.perf_counter()

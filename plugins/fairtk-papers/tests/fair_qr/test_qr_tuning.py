@@ -107,13 +107,13 @@ def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_pat
     other = CollectionBM25(study.retriever.folder, gender.documents, k1=3.0, b=0.0)
     expected = other(gender.topics)
     top = expected[expected["rank"] < 5]
-    assert run["docno"].tolist() == top["docno"].tolist() and not study.pending(tuned).empty
+    assert run["docno"].tolist() == top["docno"].tolist() and study.pending(tuned)
     foreign = qr_world.study(gender, tmp_path, KeywordRefiner(), retriever=other, **given)
     assert not any(cell.grid for cell in foreign.cells)
 
 
 def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
-    assert all(tuned.pending(cell).empty for cell in tuned.cells)
+    assert not any(tuned.pending(cell) for cell in tuned.cells)
     changes = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}, {"tuning": {EXPOSED: {"k": [9]}}}]
     for changed in changes:
         given = {"tuning": tuned.settings.tuning, "systems": (EXPOSED,), **changed}
