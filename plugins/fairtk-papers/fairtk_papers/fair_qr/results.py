@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -38,10 +38,11 @@ from fairtk_papers.studies import study_remark
 N_TEXTS = 10  # ranks with texts on pages
 
 
+@dataclass(eq=False)
 class QrResults:
     """The results of a study as data frames; `save` writes them with tables and figures.
 
-    Args:
+    Attributes:
         data: the data of the study.
         settings: the settings of the study.
         systems: the results by cell.
@@ -52,28 +53,14 @@ class QrResults:
         store: the study's folder, where values per query are stored.
     """
 
-    def __init__(
-        self,
-        data: QrData,
-        settings: QrSettings,
-        systems: Mapping[Cell, SystemResults],
-        llm: ChatModel,
-        prices: Prices,
-        models: Mapping[Cell, ChatModel],
-        first_names: Sequence[str],
-        store: Path,
-    ) -> None:
-        self.data = data
-        self.settings = settings
-        order = list(data.attributes)
-        self.systems = dict(
-            sorted(systems.items(), key=lambda item: order.index(item[0].attribute))
-        )
-        self.llm = llm
-        self.prices = prices
-        self.models = models
-        self.first_names = first_names
-        self.store = store
+    data: QrData
+    settings: QrSettings
+    systems: Mapping[Cell, SystemResults]
+    llm: ChatModel
+    prices: Prices
+    models: Mapping[Cell, ChatModel]
+    first_names: Sequence[str]
+    store: Path
 
     # Frames ------------------------------------------------------------------------------------
 
@@ -249,15 +236,10 @@ class QrResults:
             NotFoundError: the attribute is unknown.
         """
         self._check(attribute)
-        part = QrResults(
-            replace(self.data, attributes={attribute: self.data.attributes[attribute]}),
-            self.settings,
-            {cell: s for cell, s in self.systems.items() if cell.attribute == attribute},
-            self.llm,
-            self.prices,
-            self.models,
-            self.first_names,
-            self.store,
+        part = replace(
+            self,
+            data=replace(self.data, attributes={attribute: self.data.attributes[attribute]}),
+            systems={cell: s for cell, s in self.systems.items() if cell.attribute == attribute},
         )
         *frames, texts = self._evaluation
         per_query, table, variations = (

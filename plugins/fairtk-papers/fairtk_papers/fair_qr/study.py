@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError, StageError
+from fairtk.errors import DataWarning, InputError, ParameterError, StageError
 from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, folds, plan
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
@@ -640,6 +640,14 @@ class QrStudy:
         calls = len(ledger)
         options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
         results = self._experiment(stages, cell.grid_cells[0], **options)
+        n_failed = results.failures["system"].value_counts()
+        if lost := [name for name in stages if n_failed.get(name) == len(fold_of)]:
+            reason = results.failures.query("system == @lost[0]")["error"].iloc[0]
+            warnings.warn(
+                f"no result of {format_list(lost)} ({reason}); the other settings are kept",
+                DataWarning,
+                stacklevel=2,
+            )
         best = cross_fit(results, measure, fold_of, systems=by_fold).choices
         choices = {}
         seconds, calls = time.perf_counter() - begin, len(ledger) - calls
@@ -674,7 +682,12 @@ class QrStudy:
         return random_terms(self.data, retriever, traces, cell, self.settings.seed)
 
     def _results(self, found: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
-        results = {cell: found[self.key(cell)] for cell in self.cells}
+        results = {
+            cell: found[self.key(cell)]
+            for attribute in self.data.attributes
+            for cell in self.cells
+            if cell.attribute == attribute
+        }
         models = {cell: self.llm_of(cell) for cell in self.cells}
         has_brackets = any("[" in cell.system for cell in self.cells)
         first = next(iter(self.models)), next(iter(self.retrievers))
