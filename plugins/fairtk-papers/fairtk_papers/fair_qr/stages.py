@@ -31,7 +31,7 @@ class StudySystem(FairTransformer):
         study: the study.
         cell: the system, which is built on first use.
         llm: the model behind a ledger, for systems that call a model.
-        without: a fold that a trained system is not trained on; `None` for no fold.
+        without: a fold that a trained system is neither trained on nor ranks; `None` for no fold.
         choices: for a tuned cell: the rows `CHOSEN` by fold.
 
     Attributes:
@@ -65,7 +65,11 @@ class StudySystem(FairTransformer):
         return facts if self.without is None else {**facts, "without fold": self.without}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return one ranking per query."""
+        """Return one ranking per query; none in the fold that is left out, which nobody reads."""
+        if self.without is not None:
+            inp = inp[inp[QID].map(self.study.folds) != self.without]
+            if inp.empty:
+                return inp[[QID]].assign(docno="", score=0.0, rank=0)
         runs: list[pd.DataFrame] = []
         missing: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
