@@ -17,6 +17,7 @@ import numpy as np
 from fairtk.errors import (
     DataWarning,
     FairtkWarning,
+    IneffectiveWarning,
     MissingWarning,
     ParameterError,
     TruncationWarning,
@@ -77,6 +78,7 @@ FULL_PROMPTS = "no space for documents"
 NOT_REFINED = "not refined"
 NO_GROUPED_DOCUMENT = "no document with a group"
 NO_TARGET = "no target"
+NO_EFFECT = "no effect"
 IGNORED_WORDS = "ignored words"
 UNCITED = "no document cited"
 INVALID_CITATIONS = "invalid citations"
@@ -310,6 +312,11 @@ KINDS: dict[str, RemarkKind] = {
         DataWarning,
         "{stage}: there is no target for {queries}, which keep their first ranking; check that "
         "target and topics use the same qids",
+    ),
+    NO_EFFECT: RemarkKind(
+        IneffectiveWarning,
+        "{stage}: pool='union' and the retriever's scores give the ranking of the original query, "
+        "for {queries}; use pool='last' or 'refined', or another reranker",
     ),
     IGNORED_WORDS: RemarkKind(
         DataWarning,

@@ -250,6 +250,7 @@ PIPELINES = {
         ODD,
     ),
     kinds.NO_GROUPED_DOCUMENT: (lambda _: named(fair_qr(grouped=EVEN), "grouped"), ODD),
+    kinds.NO_EFFECT: (lambda _: named(fair_qr(pool="union"), "union"), QIDS),
     kinds.NO_TARGET: (lambda _: named(fair_qr(targeted=EVEN), "targeted"), ODD),
     kinds.IGNORED_WORDS: (lambda _: named(fair_qr(), "words"), EVEN),
     kinds.UNCITED: (lambda _: Retriever() >> Cites() >> Citations(), ODD),

@@ -258,21 +258,7 @@ def private_names(path, decisions):
 
 PRIVATE_IMPORTS = {
     "fairtk-papers": {
-        "fairtk": {"stage_context"},
-        "fairtk.datasets.trec_fair.metadata": {"backgrounds"},
-        "fairtk.display.tables": {"cell_text"},
-        "fairtk.experiment.engine": {"Topics"},
-        "fairtk.experiment.identity": {"Tree"},
-        "fairtk.experiment.packing": {"unpack"},
         "fairtk.experiment.store": {"Store"},
-        "fairtk.experiment.tuning": {"combinations"},
-        "fairtk.frames.texts": {"qids_of", "words"},
-        "fairtk.io.tables": {"stem"},
-        "fairtk.llm.models": {"kind_of_model", "takes_temperature"},
-        "fairtk.llm.refinement": {"as_refinement_prompt"},
-        "fairtk.report.tables": {"interval", "signed"},
-        "fairtk.transformers.candidates": {"index_tokens"},
-        "fairtk.transformers.fair_qr.ordering": {"target_shares"},
     },
 }
 """The private names that plugins import, by distribution and module; the list only shrinks."""

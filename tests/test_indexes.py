@@ -99,6 +99,7 @@ CALLS = {
         lambda f: fairtk.Seen(Retriever()).exposure(notes=f),
         pd.DataFrame({"qid": ["q1", "q2"], "note": [{"seen": [[TURN]]}, {"seen": [[TURN, TURN]]}]}),
     ),
+    "fairtk.Fitted.prepare topics": (lambda f: fitted(TOPICS, QRELS, f), TOPICS),
     "fairtk.FairSampler relevance": (
         lambda f: fairtk.FairSampler(
             max_relevance_loss=0.1, cutoff=2, n_samples=2, relevance=f
@@ -268,9 +269,11 @@ class Learned(Retriever, pt.Estimator):
         return rows.assign(score=rows["score"] + self.number)
 
 
-def fitted(topics, qrels):
+def fitted(topics, qrels, prepared=TOPICS):
     folds = {qid: number for number, qid in enumerate(TOPICS["qid"])}
-    return fairtk.Fitted(Learned(), topics, qrels, folds)(TOPICS)
+    stage = fairtk.Fitted(Learned(), topics, qrels, folds)
+    stage.prepare(prepared)
+    return stage(TOPICS)
 
 
 def off_policy(qrels, scores, answers):

@@ -64,7 +64,7 @@ OTHERS = {
     *("JensenShannon", "KullbackLeibler", "ReverseKullbackLeibler"),
     # names only
     *("Target", "background", "hookimpl", "plot_trace", "register_groups", "register_target"),
-    *("document_attention", "leave_notes", "remark"),
+    *("combinations", "document_attention", "leave_notes", "remark"),
 }
 
 

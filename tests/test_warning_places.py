@@ -19,11 +19,6 @@ PLACES = {
     "plugins/fairtk-baselines/fairtk_baselines/vector_search.py::_candidates": (
         "torch: an array that is not writable"
     ),
-    f"{PAPERS}/fair_qr/results.py::QrResults.as_experiment": "fairtk: the study issued them",
-    f"{PAPERS}/fair_qr/stages.py::StudySystem.transform": (
-        "fairtk: warnings of training are stored with the notes"
-    ),
-    f"{PAPERS}/fair_qr/study.py::QrStudy.refiner": "fairtk: a setting that the study shows",
     f"{PAPERS}/studies.py::allow_name_reuse": "fairtk: names repeat within a folder",
     f"{PAPERS}/studies.py::collect_warnings": "fairtk: the pages of studies list them",
 }

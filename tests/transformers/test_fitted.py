@@ -118,3 +118,20 @@ def test_systems_that_are_not_equal_are_not_one_stage_of_an_experiment():
     a, b = (fairtk.Fitted(Counts(size), TOPICS, QRELS, FOLDS) for size in (1, 2))
     fairtk.Experiment({"a": a, "b": b}, TOPICS, QRELS, ["nDCG@1"])
     assert len(Counts.fits) == 6
+
+
+def test_what_is_prepared_is_not_trained_again(fits):
+    fitted = fairtk.Fitted(Counts(), TOPICS, QRELS, FOLDS)
+    fitted.prepare(TOPICS.head(2))
+    assert fits == [tuple("bcdbcd"), tuple("acdacd")]
+    fitted(TOPICS)
+    assert fits[2:] == [tuple("abab")]
+
+
+def test_a_system_with_an_open_index_is_copied(tmp_path):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    documents = [{"docno": "d", "text": "words"}]
+    system = Counts()
+    system.first = fairtk.transformers.CollectionBM25(tmp_path, lambda: documents)
+    assert system.first(TOPICS)["docno"].tolist() == ["d"] * 4
+    assert fairtk.Fitted(system, TOPICS, QRELS, FOLDS)(TOPICS)["docno"].tolist() == ["d"] * 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import despine, new_figure, series_style
 from fairtk.display.tables import frame_html
-from fairtk.errors import IneffectiveWarning, NotFoundError, ParameterError
+from fairtk.errors import NotFoundError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require_columns
 from fairtk.frames.texts import words as words_of
@@ -32,6 +31,7 @@ from fairtk.plugins.registry import as_divergence
 from fairtk.remarks import (
     IGNORED_WORDS,
     KEPT_FAILURES,
+    NO_EFFECT,
     NO_GROUPED_DOCUMENT,
     NO_TARGET,
     NOT_REFINED,
@@ -370,16 +370,17 @@ class Loop:
     def _remark(self) -> None:
         """Remark on missing queries, unmeasured queries, and added words without tokens."""
         queries, tokens = self._queries, self._tokens
-        reasons = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
+        system = self._system
+        missing = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
+        kept = [[f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries]
         words = [[] if tokens is None else _ignored_words(query, tokens) for query in queries]
-        reasons = [
-            [f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries
-        ]
-        examples = [answer for _, answer in getattr(self._system.prompt, "examples", ())]
+        has_no_effect = (system.pool, system.rerank, system.reranker) == ("union", RELEVANCE, None)
+        examples = [answer for _, answer in getattr(system.prompt, "examples", ())]
         strange = [_off_topic(query, examples) for query in queries]
         for kind, numbers, detail in (
-            (NOT_REFINED, [bool(query.missing) for query in queries], reasons),
-            (KEPT_FAILURES, [len(of_query) for of_query in reasons], reasons),
+            (NO_EFFECT, [has_no_effect for _ in queries], ""),
+            (NOT_REFINED, [len(of_query) for of_query in missing], missing),
+            (KEPT_FAILURES, [len(of_query) for of_query in kept], kept),
             (OFF_TOPIC, [len(of_query) for of_query in strange], strange),
             (
                 NO_GROUPED_DOCUMENT,
@@ -574,13 +575,6 @@ class FairQR(FairTransformer):
             *(meter, self.rerank, self.pool, self.k, self.reranker, self.weight, self.floor)
         )
         self._last: FairQROutcome | None = None
-        if (self.pool, self.rerank, self.reranker) == ("union", RELEVANCE, None):
-            warnings.warn(
-                "FairQR: pool='union' and the retriever's scores give the ranking of the original "
-                "query; use pool='last' or 'refined', or another reranker",
-                IneffectiveWarning,
-                stacklevel=3,
-            )
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by name, without the default of `retries`."""

@@ -106,6 +106,16 @@ def stops(setting):
     return Stops(setting)
 
 
+def stops_at_three(setting):
+    """Return a system that can be stopped if its depth is 3."""
+    return (Stops if setting.options.get("depth") == 3 else Reverse)(setting)
+
+
+def fails_at_three(setting):
+    is_broken = setting.options.get("depth") == 3
+    return Raises(RuntimeError("too deep")) if is_broken else Reverse(setting)
+
+
 def few(setting):
     return Few(setting)
 

@@ -190,7 +190,7 @@ def test_an_output_that_cannot_be_written(fairtk, config, tmp_path):
 
 def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):
     """Warnings of measures, and those of an earlier run, are errors too."""
-    with qr_world.installed(("toy", "warns", False)):
+    with qr_world.installed(("toy", "doubts", False)):
         command = ("qr", config(first="systems = ['toy']\n"), "-o", "out")
         message = one_line(fairtk("--strict", *command), 2)
         assert "the toy has *doubts* (--strict)" in message

@@ -249,7 +249,7 @@ def test_a_run_that_was_stopped_goes_on(gender, bm25_run, tmp_path):
     study.run()
     qr_world.forget(tmp_path / "stopped", "gender: mine", "1")
     again = own_study(gender, tmp_path / "stopped", bm25_run)
-    assert [len(s.pending(cell)) for s, cell, alias in again._all_cells()] == [0, 0, 1]
+    assert [len(again.pending(cell)) for cell in again.cells] == [0, 0, 1]
     progress = []
     pd.testing.assert_frame_equal(again.run(progress.append).per_query, expected)
     assert progress == ["1/1 gender: mine"]
@@ -259,7 +259,7 @@ def test_a_run_that_was_stopped_goes_on(gender, bm25_run, tmp_path):
 def test_nothing_is_built_on_a_run(gender, bm25_run, tmp_path):
     models = {"words": KeywordRefiner(), "one": KeywordRefiner(terms=1)}
     study = own_study(gender, tmp_path, bm25_run, models=models)
-    names = [alias.label for _, _, alias in study._all_cells()]
+    names = [cell.label for cell in study.cells]
     assert names == ["bm25", "fair-qr", "fair-qr [one]", "mine"]
     for wrong in (
         {"systems": ("bm25", "fair-qr [mine]")},

@@ -140,7 +140,7 @@ def command(
     from fairtk.plugins import registry
     from fairtk_papers.fair_qr import QrConfiguration, QrStudy
     from fairtk_papers.fair_qr.systems import with_model
-    from fairtk_papers.studies import STORE, collect_warnings
+    from fairtk_papers.studies import STORE
 
     configuration = QrConfiguration.from_source(source)
     retrievers = configuration.retrievers or ([{"kind": "bm25"}] if runs else [])
@@ -156,10 +156,9 @@ def command(
         retrievers=[*retrievers, *map(_run_table, runs)],
         engine=engine_options(configuration.engine, more),
     )
-    with collect_warnings():  # warnings about the data follow the note
-        study = QrStudy.from_configuration(with_model(configuration, model, server_settings(more)))
-        if all(isinstance(side.llm, KeywordRefiner) for side in (study, *study.sides.values())):
-            click.echo(NO_MODEL, err=True)
+    study = QrStudy.from_configuration(with_model(configuration, model, server_settings(more)))
+    if all(isinstance(llm, KeywordRefiner) for llm in study.models.values()):
+        click.echo(NO_MODEL, err=True)
     with contextlib.ExitStack() as stack:
         path = study.folder / STORE
         study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,8 +15,8 @@ from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
-from fairtk_papers.fair_qr.stages import SystemResults
-from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
+from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
     MEASURES,
@@ -38,10 +38,11 @@ from fairtk_papers.studies import study_remark
 N_TEXTS = 10  # ranks with texts on pages
 
 
+@dataclass(eq=False)
 class QrResults:
     """The results of a study as data frames; `save` writes them with tables and figures.
 
-    Args:
+    Attributes:
         data: the data of the study.
         settings: the settings of the study.
         systems: the results by cell.
@@ -52,28 +53,14 @@ class QrResults:
         store: the study's folder, where values per query are stored.
     """
 
-    def __init__(
-        self,
-        data: QrData,
-        settings: QrSettings,
-        systems: Mapping[Cell, SystemResults],
-        llm: ChatModel,
-        prices: Prices,
-        models: Mapping[Cell, ChatModel],
-        first_names: Sequence[str],
-        store: Path,
-    ) -> None:
-        self.data = data
-        self.settings = settings
-        order = list(data.attributes)
-        self.systems = dict(
-            sorted(systems.items(), key=lambda item: order.index(item[0].attribute))
-        )
-        self.llm = llm
-        self.prices = prices
-        self.models = models
-        self.first_names = first_names
-        self.store = store
+    data: QrData
+    settings: QrSettings
+    systems: Mapping[Cell, SystemResults]
+    llm: ChatModel
+    prices: Prices
+    models: Mapping[Cell, ChatModel]
+    first_names: Sequence[str]
+    store: Path
 
     # Frames ------------------------------------------------------------------------------------
 
@@ -249,15 +236,10 @@ class QrResults:
             NotFoundError: the attribute is unknown.
         """
         self._check(attribute)
-        part = QrResults(
-            replace(self.data, attributes={attribute: self.data.attributes[attribute]}),
-            self.settings,
-            {cell: s for cell, s in self.systems.items() if cell.attribute == attribute},
-            self.llm,
-            self.prices,
-            self.models,
-            self.first_names,
-            self.store,
+        part = replace(
+            self,
+            data=replace(self.data, attributes={attribute: self.data.attributes[attribute]}),
+            systems={cell: s for cell, s in self.systems.items() if cell.attribute == attribute},
         )
         *frames, texts = self._evaluation
         per_query, table, variations = (
@@ -381,12 +363,11 @@ class QrResults:
             frames.append(frames[0].iloc[:0].filter(regex="(?<! p)$"))
         # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
-        names = list(dict.fromkeys(c.base for c in main))
-        main.sort(
-            key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
-        )
-        order = [(c.attribute, c.system) for c in main]
-        frames[0] = frames[0].set_index(["attribute", "system"]).loc[order].reset_index()
+        order = list(self.data.attributes)
+        names = list(dict.fromkeys(_untuned(c) for c in main))
+        main.sort(key=lambda c: (order.index(c.attribute), names.index(_untuned(c))))
+        rows = [(c.attribute, c.system) for c in main]
+        frames[0] = frames[0].set_index(["attribute", "system"]).loc[rows].reset_index()
         return pd.concat(values, ignore_index=True), *frames, texts
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
@@ -406,6 +387,10 @@ class QrResults:
         groups = requested[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
+
+
+def _untuned(cell: Cell) -> str:
+    return cell.system.removesuffix(TUNED)
 
 
 def _with_cell_names(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:

@@ -262,11 +262,14 @@ class QrData:
 
     def check_run(self, run: RunRetriever) -> None:
         """Raise an `InputError` if a run has topics or documents that are not in the data."""
-        run.check_topics(self.topics[QID], [*self.unjudged, *self.beyond])
+        others = [*self.unjudged, *self.beyond]
+        known = {*self.topics[QID], *others}
+        run.refuse_unknown("topic", [qid for qid in run.run[QID].unique() if qid not in known])
         try:
             self.texts.transform(run.run[[DOCNO]])
         except InputError as error:
             raise InputError(f"{run.path}: {error}") from None
+        run.check_topics(self.topics[QID], others)  # may warn
 
     @cached_property
     def key(self) -> dict[str, str]:

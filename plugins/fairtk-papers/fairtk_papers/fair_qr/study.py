@@ -7,7 +7,7 @@ import json
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import IneffectiveWarning, InputError, ParameterError, StageError
+from fairtk.errors import DataWarning, InputError, ParameterError, StageError
 from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, folds, plan
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
@@ -33,7 +33,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stages import StudySystem, SystemResults
+from fairtk_papers.fair_qr.stored import SystemResults
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -41,7 +41,6 @@ from fairtk_papers.fair_qr.systems import (
     FIXED,
     RANDOM,
     Cell,
-    Pair,
     all_cells,
     by_name,
     configured_models,
@@ -49,10 +48,8 @@ from fairtk_papers.fair_qr.systems import (
     make_bm25,
     make_system,
     name_errors,
-    pairs,
     random_terms,
     refuse_runs,
-    side_settings,
     systems,
     table_names,
 )
@@ -95,7 +92,13 @@ _UPPER_BOUND = (
 def _prompts_key(cell: Cell) -> str:
     """Return a digest that is equal for cells with the same prompts."""
     options = {k: v for k, v in cell.options.items() if k not in _OUTSIDE_PROMPTS}
-    return digest([cell.attribute, options])
+    return digest([cell.attribute, cell.retriever, cell.model, options])
+
+
+def _retriever_identity(retriever: Any) -> Any:
+    if isinstance(retriever, CollectionBM25):  # does not depend on the folder of the index
+        return f"CollectionBM25({retriever.num_results}, k1={retriever.k1}, b={retriever.b})"
+    return describe_stage(retriever)
 
 
 GridCell = tuple[Cell, Cell]
@@ -103,7 +106,7 @@ GridCell = tuple[Cell, Cell]
 
 
 def _plan_rows(
-    study: QrStudy, suffix: str, pending: Mapping[Cell, pd.DataFrame], ledger: Ledger | None
+    study: QrStudy, pending: Mapping[Cell, Sequence[str]], ledger: Ledger | None
 ) -> Iterator[list[Any]]:
     """Yield a row for each group of cells that share their calls.
 
@@ -111,13 +114,12 @@ def _plan_rows(
 
     Args:
         study: the study.
-        suffix: a suffix for the names of systems.
         pending: the pending topics of each cell.
         ledger: the ledger with recorded answers and prices.
     """
     sharing: dict[str, list[GridCell]] = {}
-    for cell, topics in pending.items():
-        if len(topics) and cell.refines and cell.base != RANDOM:
+    for cell, qids in pending.items():
+        if qids and cell.refines and cell.kind != RANDOM:
             for candidate in cell.grid_cells:
                 sharing.setdefault(_prompts_key(candidate), []).append((cell, candidate))
     rows: dict[str, list[list[GridCell]]] = {}
@@ -126,18 +128,20 @@ def _plan_rows(
         rows.setdefault(runs[0][0].attribute if is_tuning else key, []).append(runs)
     # each cell is named once, in its last row
     last_row = {cell: key for key, row in rows.items() for runs in row for cell, _ in runs}
-    llm = study.llm if ledger is None else ledger.wrap(study.llm)
     for key, row in rows.items():
-        counts = [_most_calls(study, runs, pending, llm) for runs in row]
+        counts = [_most_calls(study, runs, pending, ledger) for runs in row]
         cells = [cell for cell in last_row if last_row[cell] == key]
-        names = "; ".join(cell.label + suffix for cell in cells)
+        names = "; ".join(cell.label for cell in cells)
         topics = max(n for n, *_ in counts)
         sums = [sum(numbers) for numbers in zip(*(rest for _, *rest in counts), strict=True)]
         yield [cells[0].attribute, topics, *sums, names]
 
 
 def _most_calls(
-    study: QrStudy, runs: list[GridCell], pending: Mapping[Cell, pd.DataFrame], llm: ChatModel
+    study: QrStudy,
+    runs: list[GridCell],
+    pending: Mapping[Cell, Sequence[str]],
+    ledger: Ledger | None,
 ) -> list[Any]:
     """Return the number of topics and `COUNTS` of cells with the same prompts.
 
@@ -145,13 +149,15 @@ def _most_calls(
         study: the study.
         runs: the cells, each with one of its `Cell.grid_cells`.
         pending: the pending topics of each cell.
-        llm: the model, behind the ledger if there is one.
+        ledger: see `_plan_rows`.
     """
-    # tuning ranks all topics
-    rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in runs])
-    topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
+    topics = study.data.topics
+    if not any(cell.grid for cell, _ in runs):  # tuning ranks all topics
+        topics = topics[topics[QID].isin({qid for cell, _ in runs for qid in pending[cell]})]
     # the cells can differ in the maximum number of iterations
     longest = max((cell for _, cell in runs), key=lambda cell: cell.options["max_iterations"])
+    llm = study.llm_of(longest)
+    llm = llm if ledger is None else ledger.wrap(llm)
     estimate = study.refiner(longest, llm).estimate(topics)
     return [
         len(topics),
@@ -160,16 +166,6 @@ def _most_calls(
         estimate.completion_tokens,
         estimate.price,
     ]
-
-
-StudyCell = tuple["QrStudy", Cell, Cell]
-"""The study that runs a cell, the cell, and the cell under its name in tables."""
-
-
-def _name(item: StudyCell) -> str:
-    """Return the name of a cell in experiments."""
-    _, cell, alias = item
-    return f"{cell.attribute}: {alias.label}"
 
 
 class QrStudy:
@@ -199,7 +195,9 @@ class QrStudy:
             ``threads``, ``batch_size``.
 
     Attributes:
-        sides: a study for each other pair of model and retriever, whose cells are in the tables.
+        cells: the systems, each for one attribute.
+        models: the models by name.
+        retrievers: the retrievers by name.
         issued_warnings: the texts of the warnings that were issued.
 
     Raises:
@@ -230,39 +228,34 @@ class QrStudy:
                 f"{self.settings.folds}"
             )
         models, retrievers = by_name(llm, "model"), by_name(retriever, "retriever")
-        first, base = next(iter(models.values())), next(iter(retrievers.values()))
-        runs = [name for name, value in retrievers.items() if isinstance(value, RunRetriever)]
+        runs = {n: value for n, value in retrievers.items() if isinstance(value, RunRetriever)}
         refuse_runs(self.settings, runs)
-        # a study of a run alone is a side, which has only BM25
-        if isinstance(base, RunRetriever) and self.settings.systems != (BM25,):
+        base = next(iter(retrievers.values()))
+        if isinstance(base, RunRetriever):
             raise ParameterError(f"the first retriever must not be a run: {FIXED}")
-        self.models, self.retrievers = list(models), list(retrievers)
-        self.llm: ChatModel = as_chat_model(first)
-        self.retriever = self._bm25() if base is None else base
+        self.models: dict[str, ChatModel] = {n: as_chat_model(model) for n, model in models.items()}
+        self.llm = next(iter(self.models.values()))
+        self.retrievers = {n: self._bm25() if r is None else r for n, r in retrievers.items()}
+        self.retriever = next(iter(self.retrievers.values()))
         # the settings of other retrievers are unknown
-        self.cells = list(all_cells(self.settings, data.attributes, tune_bm25=base is None))
+        own = base is None
+        self.cells = [
+            *all_cells(self.settings, data.attributes, own, [*self.models], self.retrievers)
+        ]
         for cell in self.cells:
             for candidate in cell.grid_cells:  # checks all settings first
                 if cell.refines:
-                    self.refiner(candidate, self.llm)
-                elif cell.base == BM25:
+                    self.refiner(candidate, self.llm_of(cell))
+                elif cell.kind == BM25:
                     self.build(candidate)
-        self.issued_warnings: dict[str, None] = {}
-        self._fitted: dict[str, Fitted] = {}  # by key, for cells that run
-        systems = {cell.system for cell in self.cells}
-        for name in self.retrievers[1:]:
+        systems = {cell.system for cell in self.cells if not cell.retriever}
+        for name in [*self.retrievers][1:]:
             if name in systems:
                 raise ParameterError(f"duplicate name {name!r} of a retriever and a system")
-        self.sides: dict[Pair, QrStudy] = {}
-        for pair in pairs(self.models, retrievers):
-            model, other = models.get(pair.model, first), retrievers.get(pair.retriever, base)
-            if isinstance(other, RunRetriever):
-                data.check_run(other)
-            side = QrStudy(
-                data, folder, model, side_settings(self.settings, other), ledger, other, **engine
-            )
-            side.issued_warnings = self.issued_warnings
-            self.sides[pair] = side
+        for run in runs.values():
+            data.check_run(run)
+        self.issued_warnings: dict[str, None] = {}
+        self._fitted: dict[str, Fitted] = {}  # by key, for cells that run
 
     @classmethod
     def from_configuration(cls, configuration: QrConfiguration) -> QrStudy:
@@ -311,37 +304,36 @@ class QrStudy:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._answers() as ledger:
-            distinct: dict[str, StudyCell] = {}  # equal cells run once
-            for study, cell, alias in self._all_cells():
-                distinct.setdefault(study.key(cell), (study, cell, alias))
-            waiting = self._pending(distinct.values())
-            # cells that call a model come last
-            cells = sorted(distinct.values(), key=lambda item: item[1].refines)
-            pending = [item for item in cells if _name(item) in waiting]
-            for study in (self, *self.sides.values()):
-                llm = ledger.wrap(study.llm)  # fails if a price for the budget is missing
-                if any(cell.refines and owner is study for owner, cell, _ in pending):
+            # equal cells run once, and those that call a model last
+            distinct = {self.key(cell): cell for cell in reversed(self.cells)}
+            cells = [cell for cell in self.cells if distinct[self.key(cell)] is cell]
+            cells.sort(key=lambda cell: cell.refines)
+            waiting = self._pending(cells)
+            pending = [cell for cell in cells if cell in waiting]
+            for model in self.models.values():
+                llm = ledger.wrap(model)  # fails if a price for the budget is missing
+                if any(cell.refines and self.llm_of(cell) is model for cell in pending):
                     llm.check()
-            for study, cell, _ in pending:
-                if not cell.refines and cell.base != BM25:
+            for cell in pending:
+                if not cell.refines and cell.kind != BM25:
                     with name_errors(cell):  # checks all settings first
                         for candidate in cell.grid_cells:
-                            study.build(candidate)
+                            self.build(candidate)
             self._write_facts()
-            numbers = {item: f"{i}/{len(pending)}" for i, item in enumerate(pending, 1)}
-            found = self._finished([item for item in cells if item not in numbers])
+            numbers = {cell: f"{i}/{len(pending)}" for i, cell in enumerate(pending, 1)}
+            found = self._finished([cell for cell in cells if cell not in waiting])
             self._refuse_empty_rankings(found)
             deferred: list[str] = []
             for batch in self._batches(pending):
-                if deferred and any(cell.base == RANDOM for _, cell, _ in batch):
-                    deferred += [cell.label for _, cell, _ in batch]
+                if deferred and any(cell.kind == RANDOM for cell in batch):
+                    deferred += [cell.label for cell in batch]
                     continue  # the placebo depends on the number of the model's words
-                for item in batch:
-                    on_progress(f"{numbers[item]} {_name(item)}")
+                for cell in batch:
+                    on_progress(f"{numbers[cell]} {cell.full_name}")
                 try:
                     found |= self._run_cells(batch, ledger, found)
                 except DeferredError:
-                    deferred += [cell.label for _, cell, _ in batch]
+                    deferred += [cell.label for cell in batch]
                 self._refuse_empty_rankings(found)  # before other systems cost time and money
             if deferred:
                 raise DeferredError(
@@ -363,30 +355,22 @@ class QrStudy:
         """
         path = self.folder / STORE
         ledger = self.ledger
-        rows: list[list[Any]] = []
-        complete: dict[str, bool] = {}  # equal cells run once
+        distinct = {self.key(cell): cell for cell in reversed(self.cells)}  # equal cells run once
+        cells = [cell for cell in self.cells if distinct[self.key(cell)] is cell]
+        pending = self._pending(cells)
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
                 ledger = stack.enter_context(Ledger(path))
-            sides = {f" [{pair.label}]": side for pair, side in self.sides.items()}
-            for suffix, study in {"": self, **sides}.items():
-                waiting = study._pending((study, cell, cell) for cell in study.cells)
-                pending = {}
-                for cell in study.cells:
-                    if (key := study.key(cell)) not in complete:
-                        qids = waiting.get(_name((study, cell, cell)), ())
-                        pending[cell] = self.data.topics[self.data.topics[QID].isin(qids)]
-                        complete[key] = pending[cell].empty
-                rows += _plan_rows(study, suffix, pending, ledger)
+            rows = list(_plan_rows(self, pending, ledger))
             recorded = 0 if ledger is None else len(ledger)
         frame = pd.DataFrame(rows, columns=["attribute", "topics", *COUNTS, "systems"])
         total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
-        n_done = sum(complete.values())
+        n_done = len(cells) - len(pending)
         note = (
-            f"{_UPPER_BOUND if rows else ''}{n_done} of {len(complete)} systems are done; "
+            f"{_UPPER_BOUND if rows else ''}{n_done} of {len(cells)} systems are done; "
             f"{recorded} answers are recorded and cost nothing."
         )
-        total |= {"systems": len(complete), "done": n_done, "recorded": recorded}
+        total |= {"systems": len(cells), "done": n_done, "recorded": recorded}
         return StudyPlan(frame, total, note)
 
     def status(self) -> pd.DataFrame:
@@ -395,29 +379,29 @@ class QrStudy:
         The columns are ``attribute``, ``system``, ``queries``, ``done``, ``failed`` (the next run
         retries these) and ``missing``.
         """
-        cells = list(self._all_cells())
-        stages = {_name(item): item[0].stage(item[1]) for item in cells}
+        stages = {cell.full_name: self.stage(cell) for cell in self.cells}
         work = plan(stages, self.data.topics, save_dir=self.folder)
         counts = work.cells[["queries", "stored", "failed", "missing"]].to_numpy().tolist()
-        rows = [[c.attribute, c.label, *n] for (*_, c), n in zip(cells, counts, strict=True)]
+        rows = [[c.attribute, c.label, *n] for c, n in zip(self.cells, counts, strict=True)]
         return pd.DataFrame(rows, columns=STATUS)
 
-    def pending(self, cell: Cell) -> pd.DataFrame:
+    def pending(self, cell: Cell) -> list[str]:
         """Return the pending topics of a cell."""
-        qids = self._pending([(self, cell, cell)]).get(_name((self, cell, cell)), [])
-        return self.data.topics[self.data.topics[QID].isin(qids)]
+        return self._pending([cell]).get(cell, [])
 
-    def _pending(self, cells: Iterable[StudyCell]) -> dict[str, list[str]]:
-        """Return the pending topics by the name of a cell, without finished cells."""
-        stages = {_name(item): item[0].stage(item[1]) for item in cells}
+    def _pending(self, cells: Sequence[Cell]) -> dict[Cell, list[str]]:
+        """Return the pending topics of cells, without finished cells."""
+        stages = {cell.full_name: self.stage(cell) for cell in cells}
         rows = plan(stages, self.data.topics, save_dir=self.folder).pending
-        pending: dict[str, list[str]] = rows.groupby("system", sort=False)[QID].agg(list).to_dict()
-        return pending
+        qids = rows.groupby("system")[QID].agg(list)
+        return {cell: qids[cell.full_name] for cell in cells if cell.full_name in qids}
 
     # Systems ----------------------------------------------------------------------------------
 
-    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> StudySystem:
-        """Return a cell as a stage of an experiment."""
+    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> Any:
+        """Return a cell as a stage of an experiment, a `StudySystem`."""
+        from fairtk_papers.fair_qr.stages import StudySystem
+
         return StudySystem(self, cell, llm, **options)
 
     def system(self, cell: Cell, llm: Any, without: int | None = None) -> Any:
@@ -444,25 +428,30 @@ class QrStudy:
         groups, target = self.data.attributes[cell.attribute]
         options = {"qrels": self.data.qrels, **cell.options}
         bm25 = {name: options.pop(name) for name in BM25_SETTINGS if name in options}
-        retriever = self._bm25(**bm25) if bm25 else self.retriever
-        with warnings.catch_warnings():
-            # the study shows that pool="union" has no effect
-            warnings.simplefilter("ignore", IneffectiveWarning)
-            return FairQR(retriever, groups, target, llm, **options)
+        retriever = self._bm25(**bm25) if bm25 else self.retriever_of(cell)
+        return FairQR(retriever, groups, target, llm, **options)
 
     def build(self, cell: Cell) -> Any:
         """Build the system of a cell that does not refine queries, without fitting it."""
-        if cell.base == BM25:
-            return self._bm25(**cell.options) if cell.options else self.retriever
+        if cell.kind == BM25:
+            return self._bm25(**cell.options) if cell.options else self.retriever_of(cell)
         inputs = (self.data, self.folder, self.settings)
-        return make_system(cell.base, *inputs, cell.attribute, cell.options, self.retriever)
+        return make_system(cell.kind, *inputs, cell.attribute, cell.options, self.retriever)
+
+    def llm_of(self, cell: Cell) -> ChatModel:
+        """Return the model of a cell."""
+        return self.models.get(cell.model, self.llm)
+
+    def retriever_of(self, cell: Cell) -> Any:
+        """Return the retriever of a cell."""
+        return self.retrievers.get(cell.retriever, self.retriever)
 
     def _bm25(self, **options: Any) -> CollectionBM25:
         return make_bm25(self.data, self.folder, {**self.settings.bm25, **options})
 
     def is_trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""
-        return cell.base not in BUILT_IN and registry.study_systems.get(cell.base).trained
+        return cell.kind not in BUILT_IN and registry.study_systems.get(cell.kind).trained
 
     def has_folds(self, cell: Cell) -> bool:
         """Return whether a cell is trained or tuned, so that it differs by fold."""
@@ -485,13 +474,13 @@ class QrStudy:
         groups, target = self.data.attributes[cell.attribute]
         owners = {e.name: e.owner for e in registry.study_systems.entries()}
         facts: dict[str, Any] = {
-            "system": cell.system,
-            "given by": "" if cell.base in BUILT_IN else owners[cell.base],
+            "system": cell.kind,
+            "given by": "" if cell.kind in BUILT_IN else owners[cell.kind],
             "options": {k: plain(v) for k, v in sorted(cell.options.items())},
             **self.data.key,
             "groups": groups.key,
             "target": target.key,
-            "retriever": self._retriever_identity,
+            "retriever": _retriever_identity(self.retriever_of(cell)),
         }
         if cell.grid:
             facts |= {
@@ -499,28 +488,23 @@ class QrStudy:
                 "judged by": [self.settings.ndcg, self.settings.cutoff],
                 "folds": [self.settings.folds, self.settings.seed],
             }
-        if cell.base == RANDOM:
+        if cell.kind == RANDOM:
             facts["seed"] = self.settings.seed
         if cell.refines:
-            prompt: Any = QueryRefiner(self.llm, prompt=cell.options["prompt"]).prompt
+            llm = self.llm_of(cell)
+            prompt: Any = QueryRefiner(llm, prompt=cell.options["prompt"]).prompt
             if hasattr(prompt, "digest"):  # covers its options and a plugin's content
                 facts["prompt"] = prompt.digest()
-            return facts | {"model": [self.llm.name, plain(self.llm.parameters())]}
+            return facts | {"model": [llm.name, plain(llm.parameters())]}
         facts["cutoff"] = self.settings.cutoff
-        if cell.base != BM25:
+        if cell.kind != BM25:
             facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
         return facts | ({"folds": self.settings.folds} if self.is_trained(cell) else {})
 
-    @cached_property
-    def _retriever_identity(self) -> Any:
-        bm25 = self.retriever
-        if isinstance(bm25, CollectionBM25):  # does not depend on the folder of the index
-            return f"CollectionBM25({bm25.num_results}, k1={bm25.k1}, b={bm25.b})"
-        return describe_stage(bm25)
-
     def _write_facts(self) -> None:
         """Write ``study.json``: data, settings, models, retrievers and versions."""
-        retriever = self._retriever_identity
+        retriever = _retriever_identity(self.retriever)
+        pairs = {cell.pair: cell for cell in self.cells if cell.pair}
         facts = {
             "data": self.data.name,
             "topics": len(self.data.topics),
@@ -528,7 +512,10 @@ class QrStudy:
             "settings": asdict(self.settings),
             "model": repr(self.llm),
             "retriever": retriever if isinstance(retriever, str) else repr(self.retriever),
-            "others": {p.label: [repr(s.llm), repr(s.retriever)] for p, s in self.sides.items()},
+            "others": {
+                name: [repr(self.llm_of(cell)), repr(self.retriever_of(cell))]
+                for name, cell in pairs.items()
+            },
             "versions": {
                 "fairtk": f"fairtk {version('fairtk')}",
                 "python": platform.python_version(),
@@ -540,15 +527,6 @@ class QrStudy:
 
     # Running ----------------------------------------------------------------------------------
 
-    def _all_cells(self) -> Iterator[StudyCell]:
-        """Yield each cell of this study and of its sides."""
-        yield from ((self, cell, cell) for cell in self.cells)
-        for pair, side in self.sides.items():
-            for cell in side.cells:
-                alias = pair.renamed(cell)
-                if alias is not None:
-                    yield side, cell, alias
-
     @contextmanager
     def _answers(self) -> Iterator[Ledger]:
         """Open the ledger, unless the user passed one."""
@@ -558,35 +536,35 @@ class QrStudy:
         with Ledger(self.folder / STORE) as ledger:
             yield ledger
 
-    def _batches(self, cells: Sequence[StudyCell]) -> Iterator[Sequence[StudyCell]]:
+    def _batches(self, cells: Sequence[Cell]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of each experiment: one, or with workers all cells of a kind."""
         if not self._parallel:
-            yield from ([item] for item in cells)
+            yield from ([cell] for cell in cells)
             return
-        kinds: dict[Any, list[StudyCell]] = {}
-        for item in cells:
-            study, cell, _ = item
-            kind = (cell.refines, study.has_folds(cell), cell.base == RANDOM)
-            kinds.setdefault(kind, []).append(item)
+        kinds: dict[Any, list[Cell]] = {}
+        for cell in cells:
+            kind = (cell.refines, self.has_folds(cell), cell.kind == RANDOM)
+            kinds.setdefault(kind, []).append(cell)
         yield from kinds.values()
 
     @property
     def _parallel(self) -> bool:
         return bool(self.engine.get("executor", "serial") != "serial")
 
-    def _finished(self, cells: Sequence[StudyCell]) -> dict[str, SystemResults]:
+    def _finished(self, cells: Sequence[Cell]) -> dict[str, SystemResults]:
         """Return the results of finished cells by key."""
         if not cells:
             return {}
-        stages = {_name(item): item[0].stage(item[1]) for item in cells}
+        stages = {cell.full_name: self.stage(cell) for cell in cells}
         results = Experiment(stages, self.data.topics, save_dir=self.folder, warn=False)
-        return {item[0].key(item[1]): self._system(results, item) for item in cells}
+        return self._by_key(results, cells)
 
-    def _system(self, results: Results, item: StudyCell) -> SystemResults:
-        return SystemResults.of(results, _name(item), self.data.topics[QID].tolist())
+    def _by_key(self, results: Results, cells: Sequence[Cell]) -> dict[str, SystemResults]:
+        qids = self.data.topics[QID].tolist()
+        return {self.key(c): SystemResults.of(results, c.full_name, qids) for c in cells}
 
     def _run_cells(
-        self, cells: Sequence[StudyCell], ledger: Ledger, found: Mapping[str, SystemResults]
+        self, cells: Sequence[Cell], ledger: Ledger, found: Mapping[str, SystemResults]
     ) -> dict[str, SystemResults]:
         """Run cells of a kind, issue the warnings of their systems, and return their results.
 
@@ -595,24 +573,23 @@ class QrStudy:
             ledger: records the answers of models.
             found: the results of earlier cells by key.
         """
-        stages = {}
-        for item in cells:
-            study, cell, alias = item
-            if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
-                study.retriever.prepare()  # its time is not part of a query's
-            llm = self._model(study, cell, ledger, found)
-            choices = study._choices(item, llm) if cell.grid else None
-            stages[_name(item)] = study.stage(cell, llm, alias=alias, choices=choices)
         # with the baseline, which does not fail, the experiment has results if all queries fail
-        baseline = self._baseline
-        name = _name((self, baseline, baseline))
-        results = self._experiment({name: self.stage(baseline), **stages}, cells[0][1])
-        remarks = [remark for remark in results.remarks if remark.system in stages]
+        stages = {self._baseline.full_name: self.stage(self._baseline)}
+        for cell in cells:
+            retriever = self.retriever_of(cell)
+            if isinstance(retriever, CollectionBM25) and cell.kind != BM25:
+                retriever.prepare()  # its time is not part of a query's
+            llm = self._model(cell, ledger, found)
+            choices = self._choices(cell, llm, ledger) if cell.grid else None
+            stages[cell.full_name] = self.stage(cell, llm, choices=choices)
+        results = self._experiment(stages, cells[0])
+        # the study shows that pool="union" has no effect
+        names = {cell.full_name for cell in cells}
+        remarks = [r for r in results.remarks if r.system in names and r.kind != "no effect"]
         for warning in replace(results, remarks=tuple(remarks)).warnings:
             warnings.warn(warning, stacklevel=2)
-        systems = {item[0].key(item[1]): self._system(results, item) for item in cells}
-        for study, *_ in cells:
-            study._fitted.clear()
+        systems = self._by_key(results, cells)
+        self._fitted.clear()
         for system in systems.values():
             self.issued_warnings.update(dict.fromkeys(system.warnings))
         return systems
@@ -634,14 +611,13 @@ class QrStudy:
             reason = getattr(error.__cause__, "reason", error.__cause__)
             raise reason or error from (error if self._parallel else None)
 
-    def _choices(self, item: StudyCell, llm: Any) -> dict[int, dict[str, Any]]:
+    def _choices(self, cell: Cell, llm: Any, ledger: Ledger) -> dict[int, dict[str, Any]]:
         """Return the settings of each fold, which are the best on the other folds.
 
         Raises:
             InputError: there are too few folds, or the measure is undefined for all topics.
         """
         begin = time.perf_counter()
-        _, cell, alias = item
         trained = self.is_trained(cell)
         fold_of = {qid: self.folds[qid] for qid in self.data.topics[QID]}
         by_fold: dict[int, dict[str, Any]] = {fold: {} for fold in sorted(set(fold_of.values()))}
@@ -656,17 +632,25 @@ class QrStudy:
             text = ", ".join(f"{name}={value!r}" for name, value in settings.items())
             for fold in by_fold:
                 without = fold if trained else None
-                name = f"{_name(item)}, {text}" + (f", without fold {fold}" if trained else "")
+                name = f"{cell.full_name}, {text}" + (f", without fold {fold}" if trained else "")
                 by_fold[fold][name] = settings
-                stages[name] = self.stage(cell.at(settings), llm, alias=alias, without=without)
+                stages[name] = self.stage(cell.at(settings), llm, without=without)
         attribute = self.data.attributes[cell.attribute]
         measure = measures(*attribute, self.settings.cutoff, self.settings.ndcg)[PRODUCT]
-        calls = len(llm.ledger)
+        calls = len(ledger)
         options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
         results = self._experiment(stages, cell.grid_cells[0], **options)
+        n_failed = results.failures["system"].value_counts()
+        if lost := [name for name in stages if n_failed.get(name) == len(fold_of)]:
+            reason = results.failures.query("system == @lost[0]")["error"].iloc[0]
+            warnings.warn(
+                f"no result of {format_list(lost)} ({reason}); the other settings are kept",
+                DataWarning,
+                stacklevel=2,
+            )
         best = cross_fit(results, measure, fold_of, systems=by_fold).choices
         choices = {}
-        seconds, calls = time.perf_counter() - begin, len(llm.ledger) - calls
+        seconds, calls = time.perf_counter() - begin, len(ledger) - calls
         for row in best.to_dict("records"):
             fold, chosen = row["fold"], by_fold[row["fold"]][row.pop("system")]
             text = json.dumps(plain(dict(chosen)))
@@ -688,28 +672,30 @@ class QrStudy:
                 "check the queries and their language"
             )
 
-    @staticmethod
-    def _model(
-        study: QrStudy, cell: Cell, ledger: Ledger, found: Mapping[str, SystemResults]
-    ) -> Any:
+    def _model(self, cell: Cell, ledger: Ledger, found: Mapping[str, SystemResults]) -> Any:
         """Return the model of a cell behind the ledger, or the placebo."""
-        if cell.base != RANDOM or cell.grid:
-            return ledger.wrap(study.llm)
-        keys = {other: study.key(other) for other in study.cells if other.system == FAIR_QR}
-        traces = {other: found[key].traces for other, key in keys.items() if key in found}
-        return random_terms(study.data, study.retriever, traces, cell, study.settings.seed)
+        if cell.kind != RANDOM:
+            return ledger.wrap(self.llm_of(cell))
+        same = [c for c in self.cells if c.kind == FAIR_QR and c.pair == cell.pair]
+        traces = {c: found[self.key(c)].traces for c in same if self.key(c) in found and not c.grid}
+        retriever = self.retriever_of(cell)
+        return random_terms(self.data, retriever, traces, cell, self.settings.seed)
 
     def _results(self, found: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
-        results, models = {}, {}
-        for study, cell, alias in self._all_cells():
-            results[alias] = found[study.key(cell)]
-            models[alias] = study.llm
-        has_brackets = any("[" in alias.system for alias in results)
-        names = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
+        results = {
+            cell: found[self.key(cell)]
+            for attribute in self.data.attributes
+            for cell in self.cells
+            if cell.attribute == attribute
+        }
+        models = {cell: self.llm_of(cell) for cell in self.cells}
+        has_brackets = any("[" in cell.system for cell in self.cells)
+        first = next(iter(self.models)), next(iter(self.retrievers))
+        names = [name for name in first if name and has_brackets]
         return QrResults(
             self.data, self.settings, results, self.llm, ledger.prices, models, names, self.folder
         )
 
     def __getstate__(self) -> dict[str, Any]:
         # workers get the model separately, behind the ledger
-        return {**vars(self), "ledger": None, "sides": {}, "_fitted": {}}
+        return {**vars(self), "ledger": None, "_fitted": {}}

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,29 +127,35 @@ class Cell:
 
     Attributes:
         attribute: the attribute.
-        system: the system's name.
+        kind: the name of the system without its model, retriever and tuning.
         variation: the setting of FAIR-QR that is varied; empty in the main comparison.
         value: the value of that setting.
         options: the settings of the system.
         grid: the settings to tune over; empty for no tuning.
+        retriever: the name of the retriever; empty for the first.
+        model: the name of the model; empty for the first.
     """
 
     attribute: str
-    system: str
+    kind: str
     variation: str = ""
     value: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[Mapping[str, Any], ...] = ()
+    retriever: str = ""
+    model: str = ""
 
     @property
-    def base(self) -> str:
-        """The name of the system without the mark of tuning."""
-        return self.system.removesuffix(TUNED) if self.grid else self.system
+    def system(self) -> str:
+        """The name in tables, e.g. ``"fair-qr [vector, gpt-4o]"``; a retriever has its own."""
+        if self.kind == BM25 and self.pair:
+            return self.pair
+        return self.kind + (f" [{self.pair}]" if self.pair else "") + (TUNED if self.grid else "")
 
     @property
-    def kind(self) -> str:
-        """The name of the system without its model and retriever."""
-        return self.base.partition(" [")[0]
+    def pair(self) -> str:
+        """The names of retriever and model, empty for the first ones."""
+        return ", ".join(filter(None, (self.retriever, self.model)))
 
     @property
     def refines(self) -> bool:
@@ -157,8 +164,7 @@ class Cell:
 
     def at(self, settings: Mapping[str, Any]) -> Cell:
         """Return the untuned cell of the system with some settings replaced."""
-        options = {**self.options, **settings}
-        return replace(self, system=self.base, options=options, grid=())
+        return replace(self, options={**self.options, **settings}, grid=())
 
     @property
     def grid_cells(self) -> list[Cell]:
@@ -169,6 +175,11 @@ class Cell:
     def label(self) -> str:
         """The label of the cell, e.g. ``"fair-qr, depth=10"``."""
         return f"{self.system}, {self.variation}={self.value}" if self.variation else self.system
+
+    @property
+    def full_name(self) -> str:
+        """The name in experiments."""
+        return f"{self.attribute}: {self.label}"
 
     @property
     def names(self) -> dict[str, str]:
@@ -216,14 +227,20 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def all_cells(
-    settings: QrSettings, attributes: Mapping[str, Any], tune_bm25: bool = True
+    settings: QrSettings,
+    attributes: Mapping[str, Any],
+    tune_bm25: bool = True,
+    models: Sequence[str] = ("",),
+    retrievers: Mapping[str, Any] = MappingProxyType({"": None}),
 ) -> Iterator[Cell]:
-    """Yield the cells, those with most calls of a language model last.
+    """Yield the cells, those of other models and retrievers last.
 
     Args:
         settings: the settings of the study.
         attributes: the attributes by name.
         tune_bm25: whether the retriever is the study's own BM25, whose settings can be tuned.
+        models: the names of the models.
+        retrievers: the retrievers by name.
     """
     names = systems(settings)
     grids = tuning_settings(settings.tuning, _known_systems())
@@ -238,7 +255,7 @@ def all_cells(
             cell = Cell(attribute, name, options=settings.options.get(name, {}))
             yield cell
             if name in grids:
-                yield replace(cell, system=name + TUNED, grid=grids[name])
+                yield replace(cell, grid=grids[name])
     for attribute in attributes:
         for name, options in refining.items():
             yield Cell(attribute, name, options=options)
@@ -250,7 +267,18 @@ def all_cells(
     for attribute in attributes:
         for name, options in refining.items():
             if name in grids:
-                yield Cell(attribute, name + TUNED, options=options, grid=grids[name])
+                yield Cell(attribute, name, options=options, grid=grids[name])
+    for i, (retriever, value) in enumerate(retrievers.items()):
+        is_run = isinstance(value, RunRetriever)
+        for j, model in enumerate(models):
+            if not (i or j) or (j and is_run):  # a run calls no model
+                continue
+            other = Cell("", BM25, retriever=retriever if i else "", model=model if j else "")
+            for attribute in () if j else attributes:
+                yield replace(other, attribute=attribute)
+            for attribute in () if is_run else attributes:
+                for name, options in refining.items():
+                    yield replace(other, attribute=attribute, kind=name, options=options)
 
 
 def _refining_options(
@@ -371,7 +399,7 @@ def random_terms(
     texts = dict(zip(data.topics[QID], data.topics[QUERY], strict=True))
     counts: dict[str, list[int]] = {}
     for other, trace in traces.items():
-        if other.system == FAIR_QR and other.attribute == cell.attribute and not other.variation:
+        if other.kind == FAIR_QR and other.attribute == cell.attribute and not other.variation:
             for row in trace[trace["iteration"] > 0].itertuples() if len(trace) else ():
                 counts.setdefault(texts[row.qid], []).append(len(row.added.split()))
     return RandomTerms(middle_words(data.documents(), retriever), counts, seed)
@@ -380,38 +408,6 @@ def random_terms(
 KINDS = ("bm25", "vector")
 _DEEP = 1000
 """The default number of documents of vector search."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A pair of model and retriever other than the first ones.
-
-    Attributes:
-        model: the name of the model; empty for the first.
-        retriever: the name of the retriever; empty for the first.
-    """
-
-    model: str
-    retriever: str
-
-    def renamed(self, cell: Cell) -> Cell | None:
-        """Return a cell with its name in tables; `None` if it does not depend on the pair."""
-        if cell.system == BM25:
-            return None if self.model else replace(cell, system=self.retriever)
-        return replace(cell, system=f"{cell.system} [{self.label}]")
-
-    @property
-    def label(self) -> str:
-        """The text in brackets after the name of a system."""
-        return ", ".join(filter(None, (self.retriever, self.model)))
-
-
-def pairs(models: Sequence[str], retrievers: Mapping[str, Any]) -> Iterator[Pair]:
-    """Yield all pairs except the first. A run is paired with the first model only."""
-    for i, (retriever, value) in enumerate(retrievers.items()):
-        for j, model in enumerate(models):
-            if (i or j) and not (j and isinstance(value, RunRetriever)):
-                yield Pair(model if j else "", retriever if i else "")
 
 
 FIXED = "the rankings of a run are fixed, so it cannot retrieve with refined queries"
@@ -426,15 +422,6 @@ def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
                     f"{system!r} is not supported, because {FIXED}; remove it (the run {run!r} is "
                     "always compared)"
                 )
-
-
-def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
-    """Return the settings for another pair: BM25 and FAIR-QR, or for a run BM25 alone."""
-    if isinstance(retriever, RunRetriever):
-        return replace(settings, systems=(BM25,), options={}, variations={}, tuning={})
-    names = [n for n in systems(settings) if n == BM25 or n in REFINING]
-    options = {name: values for name, values in settings.options.items() if name in REFINING}
-    return replace(settings, systems=tuple(names), options=options, variations={}, tuning={})
 
 
 def by_name(values: Any, kind: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import qr_world
 from fairtk_papers.fair_qr.report import all_tables
-from fairtk_papers.fair_qr.stages import SystemResults
+from fairtk_papers.fair_qr.stored import SystemResults
 from fairtk_papers.fair_qr.systems import Cell, RandomTerms, middle_words, random_terms
 from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, share_of_words_kept
 
@@ -144,7 +144,7 @@ def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
 def test_the_model_beside_the_first_is_watched_too():
     rows = [{"qid": q, "iteration": i, "query": "x"} for q in "abc" for i in (0, 1)]
     records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
-    cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
+    cells = [Cell("gender", name, model="tiny") for name in ("fair-qr", "random-terms")]
     reasons = same_answers({cell: SystemResults(pd.DataFrame(), records) for cell in cells})
     assert reasons == {("gender", "fair-qr [tiny]"): "has the answer 'x' for all 3 topics"}
 

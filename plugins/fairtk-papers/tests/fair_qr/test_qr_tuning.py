@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ from fairtk_papers.fair_qr import QrSettings
 from fairtk_papers.fair_qr.report import all_tables
 from fairtk_papers.fair_qr.systems import all_cells
 
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.transformers import CollectionBM25
@@ -97,6 +98,65 @@ def test_systems_of_plugins_are_tuned_by_their_own_grid(gender, tmp_path, build,
     assert bool(qr_toys.APPLIED) == trained
 
 
+GRID = {"depth": [1, 3]}
+TOY = {"systems": ("toy",), "tuning": {"toy": GRID}, "folds": 3}
+
+
+def test_tuning_that_is_stopped_goes_on(gender, tmp_path):
+    def run(at=None):
+        qr_toys.STOPPED.update(at=at, asked=[])
+        return qr_world.study(gender, tmp_path, KeywordRefiner(), **TOY).run()
+
+    with qr_world.installed(("toy", "stops_at_three", False, GRID)):
+        with pytest.raises(KeyboardInterrupt):
+            run("5")
+        assert qr_toys.STOPPED["asked"] == list("12345")
+        results = run()
+        assert qr_toys.STOPPED["asked"][:4] == list("5678")  # then those of its folds
+        again = run()
+        assert qr_toys.STOPPED["asked"] == []
+    assert len(results.tuning.query("system == 'toy (tuned)'")) == 3
+    pd.testing.assert_frame_equal(again.tuning, results.tuning)
+
+
+def test_settings_that_fail_are_named_and_the_others_kept(gender, tmp_path):
+    with qr_world.installed(("toy", "fails_at_three", False, GRID)):
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), **TOY)
+        with pytest.warns(DataWarning, match=r"gender: toy \(tuned\), depth=3.*too deep"):
+            results = study.run()
+    rows = results.tuning[results.tuning["system"] == "toy (tuned)"]
+    assert [json.loads(text) for text in rows["settings"]] == [{"depth": 1}] * 3
+    assert results.missing.empty
+    with qr_world.installed(("toy", "fails_at_three", False)):
+        given = {**TOY, "tuning": {"toy": {"depth": [3]}}}
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), **given)
+        with pytest.raises(FairtkError, match=r"toy \(tuned\), depth=3.*too deep"):
+            study.run()
+
+
+class Counting(KeywordRefiner):
+    """Counts the prompts of all its objects."""
+
+    prompts: ClassVar = []
+
+    def outcomes(self, chats):
+        chats = list(chats)
+        self.prompts.extend(chat.text for chat in chats)
+        return super().outcomes(chats)
+
+
+def test_a_tuned_placebo_calls_no_model(gender, tmp_path):
+    asked = []
+    for tuning in ({}, {"random-terms": {"max_iterations": [0, 1]}}):
+        Counting.prompts.clear()
+        given = {"tuning": tuning, "systems": ("fair-qr", "random-terms")}
+        given["fair_qr"] = {"max_iterations": 1}
+        results = qr_world.study(gender, tmp_path / str(len(asked)), Counting(), **given).run()
+        asked.append(sorted(Counting.prompts))
+    assert asked[0] == asked[1] and asked[0]
+    assert "random-terms (tuned)" in set(results.table["system"])
+
+
 def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_path):
     grid = {"fair-qr": [{"k1": [3.0], "b": [0.0]}]}
     given = {"systems": ("fair-qr",), "tuning": grid, "fair_qr": {"max_iterations": 0}}
@@ -107,13 +167,13 @@ def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_pat
     other = CollectionBM25(study.retriever.folder, gender.documents, k1=3.0, b=0.0)
     expected = other(gender.topics)
     top = expected[expected["rank"] < 5]
-    assert run["docno"].tolist() == top["docno"].tolist() and not study.pending(tuned).empty
+    assert run["docno"].tolist() == top["docno"].tolist() and study.pending(tuned)
     foreign = qr_world.study(gender, tmp_path, KeywordRefiner(), retriever=other, **given)
     assert not any(cell.grid for cell in foreign.cells)
 
 
 def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
-    assert all(tuned.pending(cell).empty for cell in tuned.cells)
+    assert not any(tuned.pending(cell) for cell in tuned.cells)
     changes = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}, {"tuning": {EXPOSED: {"k": [9]}}}]
     for changed in changes:
         given = {"tuning": tuned.settings.tuning, "systems": (EXPOSED,), **changed}
