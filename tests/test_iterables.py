@@ -198,6 +198,10 @@ CALLS = {
     "fairtk.wording.format_list items": (wording.format_list, ["ab"]),
     "fairtk.display.csv_text columns": (lambda v: fairtk.display.csv_text(v, [[1]]), ["ab"]),
     "fairtk.display.csv_text rows": (lambda v: fairtk.display.csv_text(["a", "b"], v), [[1, 2]]),
+    "fairtk.display.fitted_lines numbers": (
+        lambda v: fairtk.display.fitted_lines(fairtk.display.Table(["a", "b"], [["x", "1"]]), v),
+        [1],
+    ),
     "fairtk.display.format_rows columns": (lambda v: fairtk.display.format_rows(v, [[1]]), ["ab"]),
     "fairtk.display.format_rows rows": (
         lambda v: fairtk.display.format_rows(["a", "b"], v),

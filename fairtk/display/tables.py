@@ -138,7 +138,7 @@ WIDTH = 80
 
 
 def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[str]:
-    """Return the lines of a table in at most `WIDTH` columns, without its caption and note.
+    """Return the lines of a table in at most 80 columns, without its caption and note.
 
     A wider table has shortened names and text, with a legend below; if that is not enough, it is
     split into several tables.
@@ -148,6 +148,7 @@ def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[st
         numbers: the columns that are aligned to the right; their cells are never shortened.
         keys: the number of first columns that each table repeats.
     """
+    numbers = checks.listed("numbers", numbers)
     lines = aligned_lines(table, numbers)
     if max(map(text_width, lines)) <= WIDTH:
         return lines

@@ -62,17 +62,16 @@ def credit_values(
         total = positive.groupby([frame[QID], frame[SAMPLE]]).transform("sum")
         defined = complete & (total > 0)
         even = frame.assign(**{CREDIT: np.where(defined, 1.0, np.nan)})
-        rows: list[tuple[str, str, float]] = []
         for suffix, run in (("", frame), (EXPOSURE_SUFFIX, even)):
             run = run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
             labeled = LabeledRun.of(labels, run, f"credit of {alpha}")
             scores = evaluate(credit_measures, labeled)
             for measure, name in names.items():
                 if not suffix or name != GAP:  # always 0 for exposure
-                    values = scores[measure].values.tolist()
-                    pairs = zip(labeled.qids, values, strict=True)
-                    rows += [(qid, name + suffix, value) for qid, value in pairs]
-        parts.append(pd.DataFrame(rows, columns=[QID, "measure", "value"]).assign(alpha=alpha))
+                    columns = {QID: [*labeled.qids], "value": scores[measure].values}
+                    parts.append(
+                        pd.DataFrame({**columns, "measure": name + suffix, "alpha": alpha})
+                    )
         share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
         positions = share.rename("value").reset_index()
         positions["measure"] = POSITION + (positions.pop(RANK) + 1).astype(str)

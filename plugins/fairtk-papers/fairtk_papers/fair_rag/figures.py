@@ -23,7 +23,6 @@ from fairtk_papers.fair_rag.tables import (
     DETERMINISTIC,
     EE_D,
     EE_R,
-    EU,
     EXPOSURE_SUFFIX,
     MODEL,
     NORMALIZED_EU,
@@ -32,6 +31,7 @@ from fairtk_papers.fair_rag.tables import (
     models,
     position_table,
     require_measures,
+    select,
 )
 from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION
 
@@ -89,7 +89,7 @@ def plot_trade_off(
         points = [
             _trade_off_points(wide, x, y, str(line), looks[line]) for line, wide in panel.items()
         ]
-        draw_trade_off(axes, points, _axis_label(x), _axis_label(y))
+        draw_trade_off(axes, points, AXES.get(x, x), AXES.get(y, y))
         for line, wide in panel.items() if straight else ():
             means = wide.groupby(level="alpha", sort=False)[[x, y]].mean()
             if {0.0, DETERMINISTIC} <= set(means.index):
@@ -106,7 +106,7 @@ def plot_trade_off(
                     if is_number
                     else f"{line}: r is undefined ({note})"
                 )
-            has_fixed = any(DETERMINISTIC in _alphas(wide) for wide in panel.values())
+            has_fixed = any(DETERMINISTIC in _by_alpha(wide) for wide in panel.values())
             end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
             texts += ["r: queries at all points of a line,", end]
             axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
@@ -120,7 +120,7 @@ def plot_trade_off(
         list(handles.values()), list(handles), loc="outside lower center", fontsize=_SMALL,
         ncols=min(len(handles), 4), frameon=False, labelcolor=INK,
     )  # fmt: skip
-    runs = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
+    runs = {a: None for panel in panels.values() for w in panel.values() for a in _by_alpha(w)}
     alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
     end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
     heading = f"Points of a line: alpha {alphas}{end}" if runs else "No query has a value of both"
@@ -156,14 +156,14 @@ def plot_spread(
     generator = np.random.default_rng(seed)
     for column, (model, wide) in enumerate(panels):
         require_measures(wide, measures, "plot_spread")
-        alphas = _alphas(wide)
+        policies = _by_alpha(wide)
         for row, measure in enumerate(measures):
             axes = grid[row, column]
-            parts = [_at_alpha(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
-            _boxes(axes, parts, [_alpha_text(alpha) for alpha in alphas], generator)
+            parts = [part[measure].dropna().to_numpy() for part in policies.values()]
+            _boxes(axes, parts, [_alpha_text(alpha) for alpha in policies], generator)
             if column == 0:
                 axes.set_ylabel(
-                    _axis_label(measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK
+                    AXES.get(measure, measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK
                 )
         grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
         grid[-1, column].set_xlabel(
@@ -273,7 +273,7 @@ def plot_credit(values: pd.DataFrame) -> Any:
             (row[1], AE_R, "on useful documents (AE-R) →"),
         ):
             _draw_credit(axes, part[part["measure"] == name], values, model, label)
-        _draw_positions(row[2], positions[(positions[MODEL] == list(model)).all(axis=1)])
+        _draw_positions(row[2], select(positions, model))
         row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
         for axes in row:
             _style(axes, grid_lines="y")
@@ -285,7 +285,7 @@ def _draw_credit(
 ) -> None:
     """Plot a measure of exposure and of credit at each alpha, with intervals."""
     name = part["measure"].iloc[0]
-    values = values[(values[MODEL] == list(model)).all(axis=1)]
+    values = select(values, model)
     x = np.arange(len(part))
     kinds = ((EXPOSURE_SUFFIX, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
     for suffix, color, marker, shift, kind_label in kinds:
@@ -352,13 +352,13 @@ def _style(axes: Any, grid_lines: str) -> None:
 
 
 def _trade_off_points(wide: pd.DataFrame, x: str, y: str, name: str, look: SeriesStyle) -> Points:
-    alphas = _alphas(wide)
+    policies = _by_alpha(wide)
     (x_means, x_reach), (y_means, y_reach) = (
-        _means((_at_alpha(wide, alpha)[measure].to_numpy() for alpha in alphas), _bounds(measure))
+        _means((part[measure].to_numpy() for part in policies.values()), _bounds(measure))
         for measure in (x, y)
     )
-    hollow = np.array([alpha == DETERMINISTIC for alpha in alphas], dtype=bool)
-    name = name if alphas else f"{name} (undefined)"
+    hollow = np.array([alpha == DETERMINISTIC for alpha in policies], dtype=bool)
+    name = name if policies else f"{name} (undefined)"
     return Points(x_means, y_means, look, name, x_reach, y_reach, hollow, joined=True)
 
 
@@ -410,14 +410,8 @@ def correlation(
     return value, *percentile_interval(value, values[1:])
 
 
-def _axis_label(name: str) -> str:
-    return AXES.get(name, name)
-
-
 def _bounds(name: str) -> tuple[float, float]:
-    """Return the bounds of a measure, infinite if they are unknown."""
-    if name == EU:
-        return -math.inf, math.inf  # any scale
+    """Return the bounds of a measure, infinite if they are unknown or any (EU)."""
     if name == NORMALIZED_EU:
         return 0.0, math.inf  # can exceed 1 for the deterministic run
     with suppress(FairtkError):
@@ -425,12 +419,8 @@ def _bounds(name: str) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _at_alpha(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:
-    return wide[wide.index.get_level_values("alpha") == alpha]
-
-
-def _alphas(wide: pd.DataFrame) -> list[Any]:
-    return list(dict.fromkeys(wide.index.get_level_values("alpha")))
+def _by_alpha(wide: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+    return dict(list(wide.groupby(level="alpha", sort=False)))
 
 
 def _policy_text(alpha: Any) -> str:
@@ -513,7 +503,7 @@ def _number(value: float) -> str:
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
     parts = []
-    for alpha, part in wide.groupby("alpha", sort=False):
+    for alpha, part in _by_alpha(wide).items():
         values = ", ".join(map(_number, numbers(part).to_numpy().ravel()))
         parts.append(f"{_policy_text(alpha)}: {values}")
     return "; ".join(parts) or "undefined"

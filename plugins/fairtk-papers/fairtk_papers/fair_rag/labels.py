@@ -72,11 +72,16 @@ class UtilityLabels:
         Returns:
             ``qid``, ``docno``, ``label``, ``gold_answer``.
         """
-        useful = (self.documents[LABEL] > 0).groupby(self.documents[QID]).transform("sum")
-        documents = self.documents[useful >= min_useful]
-        golds = self.baseline.set_index(QID)[GOLD_ANSWER]
-        labels = documents[[QID, DOCNO, LABEL]].reset_index(drop=True)
-        return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
+        labels = self.documents[[QID, DOCNO, LABEL]]
+        return _with_useful(labels, min_useful, self.baseline[[QID, GOLD_ANSWER]])
+
+
+def _with_useful(labels: pd.DataFrame, least: int, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of queries with enough useful documents, with gold answers."""
+    useful = (labels[LABEL] > 0).groupby(labels[QID]).transform("sum")
+    golds = answers.set_index(QID)[GOLD_ANSWER]
+    kept = labels[useful >= least].reset_index(drop=True)
+    return kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
 
 
 def utility_labels(
@@ -270,10 +275,7 @@ def label_task(
     if published is not None:
         published = published[published[QID].isin(set(topics[QID]))]
     if settings.labels == "published" and published is not None:
-        useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
-        labeled = published[useful >= settings.min_useful].reset_index(drop=True)
-        golds = task.answers.set_index(QID)[GOLD_ANSWER]
-        qrels = labeled.assign(**{GOLD_ANSWER: labeled[QID].map(golds)})
+        qrels = _with_useful(published, settings.min_useful, task.answers)
         return TaskLabels(qrels, len(topics), _facts("published", qrels, len(topics)), None)
     utility = settings.get_label_utility(task.number)
     gains = utility_labels(

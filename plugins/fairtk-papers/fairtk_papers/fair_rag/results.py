@@ -48,6 +48,7 @@ from fairtk_papers.fair_rag.tables import (
     paper_numbers,
     paper_tables,
     position_table,
+    select,
     trade_offs,
     uniform_end,
 )
@@ -65,7 +66,6 @@ MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)
 FORMAT = 2
 """The format of saved results; raised when names or meanings of values change."""
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
-_STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 
 
 def _with_interval(values: pd.Series[float]) -> str:
@@ -176,15 +176,10 @@ class RagResults:
     def _collections(self) -> pd.DataFrame:
         """Return the statistics next to those in the paper."""
         table = self.collections.copy()
-        printed = paper_numbers()
-        printed = printed[printed["table"].isin(_STATISTICS_TABLES.values())]
-        printed = printed.set_index(["table", "task", "generator", "statistic"])["value"]
+        printed = paper_numbers().set_index(["retriever", *MODEL[::2], "statistic"])["value"]
         for name in _STATISTICS:
-            keys = [
-                (_STATISTICS_TABLES.get(generator, 0), task, generator, name)
-                for task, generator in zip(table["task"], table["generator"], strict=True)
-            ]
-            paper = printed.reindex(pd.MultiIndex.from_tuples(keys)).to_numpy()
+            keys = table[["task", "generator"]].assign(statistic=name)  # of no retriever
+            paper = printed[""].reindex(pd.MultiIndex.from_frame(keys)).to_numpy()
             table.insert(list(table.columns).index(name) + 1, f"{name}, paper", paper)
         return table
 
@@ -326,7 +321,7 @@ def _write_requests(results: RagResults, folder: Path) -> None:
         qid, labels = run[QID].iloc[0], saved.qrels
         assert labels is not None  # the study saves its labels
         useful = labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
-        size = _select(sizes, (model[0], model[2], qid), ["task", "generator", QID])
+        size = select(sizes, (model[0], model[2], qid), ["task", "generator", QID])
         figure = plot_requests(
             run, cutoff=settings.cutoff, candidates=size["documents"].iloc[0], useful=useful
         )
@@ -358,7 +353,7 @@ def _sections(
     task, _, generator = model
     values = results.values
     retrievers = values[(values["task"] == task) & (values["generator"] == generator)]
-    collection = _select(tables["collections"], (task, generator), ["task", "generator"])
+    collection = select(tables["collections"], (task, generator), ["task", "generator"])
     facts = collection.iloc[0]
     yield Section(
         "Queries and labels",
@@ -381,7 +376,7 @@ def _sections(
             ),
             frame_table(pairs),
         )
-    intervals = _select(tables["fairness_intervals"], model)
+    intervals = select(tables["fairness_intervals"], model)
     n_tests = int(intervals["p"].notna().sum())
     correction = f", not corrected for {n_tests} comparisons," if n_tests > 1 else ","
     yield Section(
@@ -396,7 +391,7 @@ def _sections(
         _table(intervals[["interval", "points", "queries", "baseline", "mean", "value", "paired",
                           "low", "high", "p_corrected", "note", "paper", "from paper"]]),
     )  # fmt: skip
-    slopes = _select(tables["trade_offs"], model)
+    slopes = select(tables["trade_offs"], model)
     yield Section(
         "Slopes and areas of the trade-offs (Tables 3 to 5)",
         (
@@ -405,22 +400,7 @@ def _sections(
             "an area is extrapolated. low, high: 95 % bootstrap intervals over queries, not "
             "corrected for the number of rows.",
         ),
-        _table(
-            slopes[
-                [
-                    "x",
-                    "y",
-                    "statistic",
-                    "value",
-                    "low",
-                    "high",
-                    "note",
-                    "covered",
-                    "paper",
-                    "from paper",
-                ]
-            ]
-        ),
+        _table(slopes.drop(columns="queries")),
     )
     for x, y, title in TRADE_OFFS.values():
         yield Section(
@@ -431,16 +411,16 @@ def _sections(
         )
     yield Section(
         "Distribution over queries",
-        figure=plot_spread(_select(values, model)),
-        alternative=spread_text(_select(values, model)),
+        figure=plot_spread(select(values, model)),
+        alternative=spread_text(select(values, model)),
     )
     if results.has_credit:
         yield Section(
             "Credit and exposure",
-            _credit_prose(results.settings.credit, len(_select(tables["credit"], model))),
-            _table(_select(tables["credit"], model)),
-            figure=plot_credit(_select(values, model)),
-            alternative=credit_text(_select(values, model)),
+            _credit_prose(results.settings.credit, len(select(tables["credit"], model))),
+            _table(select(tables["credit"], model)),
+            figure=plot_credit(select(values, model)),
+            alternative=credit_text(select(values, model)),
         )
         yield Section(
             "Credit by position in the prompt",
@@ -450,7 +430,7 @@ def _sections(
                 "between documents. Intervals (95 %, Student's t) are not corrected for the number "
                 "of rows.",
             ),
-            _table(_select(tables["credit_by_place"], model)),
+            _table(select(tables["credit_by_place"], model)),
         )
     yield Section(
         "The uniform end of the curves",
@@ -458,7 +438,7 @@ def _sections(
             "Exact values of a uniform policy, which ignores scores, and the means at the "
             "smallest alpha.",
         ),
-        _table(_select(tables["uniform_end"], model)),
+        _table(select(tables["uniform_end"], model)),
     )
 
 
@@ -483,11 +463,6 @@ def _credit_prose(method: str, n_rows: int) -> tuple[str, ...]:
         "Credit measures how much the utility of this generator's answers depends on each "
         "document. It does not measure causes in the world, authorship or copyright.",
     )
-
-
-def _select(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -> pd.DataFrame:
-    """Return the rows whose columns have the values of a key, by default those of a model."""
-    return frame[(frame[columns] == list(key)).all(axis=1)]
 
 
 def _table(frame: pd.DataFrame) -> Table:

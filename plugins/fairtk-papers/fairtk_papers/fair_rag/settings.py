@@ -29,6 +29,7 @@ from fairtk.llm import (
     parse_model,
 )
 from fairtk.measures import EU
+from fairtk.plugins import ChatModelSpec
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 from fairtk.utilities import get
 from fairtk.wording import did_you_mean
@@ -428,17 +429,20 @@ class RagConfiguration(Configuration):
             InputError: a setting is for servers, but no generator is on a server.
             NotFoundError: no generator has a setting.
         """
-        specs = {name: parse_model(name, "answers", "generator")[0] for name in self.models}
-        more = {
-            name: {s: value for s, value in settings.items() if spec.has_setting(s)}
-            for name, spec in specs.items()
-        }
+        options = dict(self.options)
+        for name, spec in self._specs.items():
+            if own := {s: value for s, value in settings.items() if spec.has_setting(s)}:
+                options[name] = {**options.get(name, {}), **own}
         for setting, value in settings.items():
-            if not any(setting in own for own in more.values()):
-                check_settings(next(iter(specs.values())), {setting: value})
+            if not any(spec.has_setting(setting) for spec in self._specs.values()):
+                check_settings(next(iter(self._specs.values())), {setting: value})
                 self.require_server([setting])
-        options = {name: {**self.options.get(name, {}), **own} for name, own in more.items() if own}
-        return replace(self, options={**self.options, **options})
+        return replace(self, options=options)
+
+    @property
+    def _specs(self) -> dict[str, ChatModelSpec]:
+        """The kind of each generator."""
+        return {name: parse_model(name, "answers", "generator")[0] for name in self.models}
 
     def require_server(self, options: Iterable[str]) -> list[str]:
         """Return the generators that call a server.
@@ -449,7 +453,7 @@ class RagConfiguration(Configuration):
         Raises:
             InputError: no generator calls a server.
         """
-        names = [n for n in self.models if parse_model(n, "answers", "generator")[0].server]
+        names = [name for name, spec in self._specs.items() if spec.server]
         if not names:
             specs = list_model_kinds("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)

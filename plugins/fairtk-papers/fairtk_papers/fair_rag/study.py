@@ -389,7 +389,6 @@ class RagStudy:
         generator: Generator,
         qrels: pd.DataFrame,
         run: Callable[..., Any] = quiet_experiment,
-        **more: Any,
     ) -> Any:
         """Run the systems of a task, retriever and generator.
 
@@ -399,7 +398,6 @@ class RagStudy:
             generator: the task's generator.
             qrels: the labels of the queries to measure.
             run: `fairtk.Experiment`, by default without warnings, or `fairtk.plan`.
-            **more: further arguments of `fairtk.Experiment`.
         """
         k = self.settings.cutoff
         # with one sample, _values leaves EE_D undefined
@@ -407,7 +405,7 @@ class RagStudy:
         exposure = [disparity @ k, measures.EE_R @ k]
         quality = [E(nDCG @ k), self.settings.get_utility(task.number).measure]
         systems = self.systems(task, retriever, qrels, generator)
-        options = {**self.engine, "save_dir": self.folder, "baseline": DETERMINISTIC, **more}
+        options = {**self.engine, "save_dir": self.folder, "baseline": DETERMINISTIC}
         topics = task.topics[task.topics[QID].isin(set(qrels[QID]))]
         return run(systems, topics, qrels, [*exposure, *quality], **options)
 

@@ -24,7 +24,7 @@ task, retriever, generator, statistic, value. Table 1 repeats rows of Tables 6 a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import pairwise, zip_longest
 from numbers import Real
@@ -95,6 +95,11 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
         wide = part.pivot(index=["order", "alpha", QID], columns="measure", values="value")
         wide = wide.sort_index(level=["order", QID]).droplevel("order")
         yield model, wide.astype(float)
+
+
+def select(frame: pd.DataFrame, key: Sequence[str], columns: Sequence[str] = MODEL) -> pd.DataFrame:
+    """Return the rows whose columns have the values of a key, by default those of a model."""
+    return frame[(frame[[*columns]] == [*key]).all(axis=1)]
 
 
 def require_measures(wide: pd.DataFrame, measures: tuple[str, ...], where: str) -> None:
@@ -190,16 +195,12 @@ def fairness_intervals(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int
     """
     parts = []
     for model, wide in models(values, "fairness_intervals"):
-        n = _model_sizes(sizes, model)["documents"].to_numpy(dtype=np.float64)
+        n = select(sizes, model[::2], MODEL[::2])["documents"].to_numpy(dtype=np.float64)
         most_even = np.round(np.minimum(cutoff, n) / n, _DIGITS)  # EE_D of a uniform policy
         parts.append(_intervals(model, wide, most_even))
     table = pd.concat(parts, ignore_index=True)
     table["table"] = table["task"].map(FAIRNESS_TABLES).fillna(0).astype(int)
     return add_paper_columns(table, table["interval"])
-
-
-def _model_sizes(sizes: pd.DataFrame, model: tuple[Any, ...]) -> pd.DataFrame:
-    return sizes[(sizes["task"] == model[0]) & (sizes["generator"] == model[2])]
 
 
 def _intervals(model: tuple[Any, ...], wide: pd.DataFrame, most_even: FloatArray) -> pd.DataFrame:
@@ -275,7 +276,9 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
         wide = wide[wide.index.get_level_values("alpha") != DETERMINISTIC]
         for table, (x, y) in TRADE_OFFS.items():
             defined = wide[[x, y]].dropna()
-            first, second = (_by_query(defined[name]) for name in (x, y))
+            # of shape (queries, policies), sorted by query; NaN if missing
+            tables = (defined[name].unstack("alpha").sort_index() for name in (x, y))
+            first, second = (values.to_numpy(dtype=np.float64) for values in tables)
             curves = curve_values(first, second, resamples=resamples, seed=seed)
             means = np.clip(np.nanmean(first, axis=0), 0.0, 1.0) if len(first) else [0.0]
             covered = float(np.ptp(means))
@@ -288,12 +291,6 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
     is_slope = result["statistic"].astype(str).str.startswith("slope")
     printed = pd.Series(np.where(is_slope, "slope", "area"), index=result.index)
     return add_paper_columns(result, printed)
-
-
-def _by_query(points: pd.Series) -> FloatArray:
-    """Return values of shape (queries, policies), sorted by query; NaN if missing."""
-    table = points.unstack("alpha").sort_index()
-    return np.asarray(table.to_numpy(dtype=np.float64))
 
 
 PAPER_STATISTICS = ("slope of points", "area of means")
@@ -348,13 +345,11 @@ def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
     """Return the header and one row per model of a task."""
     rows = [[f"{head} (baseline utility)", *dict.fromkeys(part["interval"])]]
     for (retriever, generator), model in part.groupby(["retriever", "generator"], sort=False):
-        name = f"{retriever}+{generator} ({_baseline(model['baseline'].iloc[0])})"
+        baseline = model["baseline"].iloc[0]
+        text = "undefined" if np.isnan(baseline) else f"{baseline:.3f}"
+        name = f"{retriever}+{generator} ({text})"
         rows.append([name, *map(_difference, model["value"])])
     return rows
-
-
-def _baseline(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
 def _difference(value: float) -> str:
@@ -435,7 +430,7 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
     for model, wide in models(values, "uniform_end"):
         smallest = wide.index.get_level_values("alpha")[0]
         run = wide[wide.index.get_level_values("alpha") == smallest].droplevel("alpha")
-        counts = _model_sizes(sizes, model).set_index(QID)
+        counts = select(sizes, model[::2], MODEL[::2]).set_index(QID)
         n, m = (
             counts[name].reindex(run.index).to_numpy(dtype=float)
             for name in ("documents", "useful")
