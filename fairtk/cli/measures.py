@@ -61,11 +61,20 @@ def _rows(everything: bool) -> Iterator[list[str]]:
     """Yield the cells of `_COLUMNS` for each measure, utility and browsing model."""
     import ir_measures
 
+    from fairtk.measures.costs import COSTS
     from fairtk.plugins import registry
 
     for entry in registry.measures.entries():
         about = _first_line(entry.value)
         yield ["measure", entry.name, _direction(entry.value), about, entry.owner]
+    for cost in COSTS.values():
+        yield [
+            "measure",
+            cost.NAME,
+            cost.BETTER,
+            _first_line(cost),
+            registry.measures.owner("EE_D"),
+        ]
     for entry in registry.utilities.entries():
         spec = entry.value
         better = "higher" if spec.higher_is_better else "lower"
@@ -75,7 +84,7 @@ def _rows(everything: bool) -> Iterator[list[str]]:
         name = entry.name + _signature(entry.value)
         yield ["browsing model", name, "", _first_line(entry.value), entry.owner]
     for name, measure in sorted(ir_measures.measures.registry.items()) if everything else ():
-        if name not in registry.measures:
+        if name not in registry.measures and name not in COSTS:
             about = measure.SHORT_DESC or _first_line(measure)
             yield ["ir_measures", name, "", about, "ir_measures"]
 

@@ -33,11 +33,6 @@ class Cost(FairMeasure):
     CAVEAT = "it does not count what no stage of a system notes, e.g. retrieval"
     is_by_query = True
 
-    @property
-    def run_columns(self) -> tuple[str, ...]:
-        """The column with the cost."""
-        return (QID, self.NAME)
-
     def score_all(self, judged: LabeledRun) -> Scores:
         """Return the cost of each query."""
         frame, n_queries = judged.run.frame, len(judged.qids)
@@ -71,6 +66,7 @@ class Seconds(Cost):
     """
 
     NAME = "seconds"
+    RUN_COLUMNS = (QID, NAME)
     PRETTY_NAME = "Seconds of model calls"
 
 
@@ -82,6 +78,7 @@ class Calls(Cost):
     """
 
     NAME = "calls"
+    RUN_COLUMNS = (QID, NAME)
     PRETTY_NAME = "Model calls"
 
 
@@ -92,6 +89,7 @@ class Tokens(Cost):
     """
 
     NAME = "tokens"
+    RUN_COLUMNS = (QID, NAME)
     PRETTY_NAME = "Tokens of model calls"
 
 
