@@ -116,7 +116,6 @@ class Results(Artifact):
         remarks: what a reader of the values must know.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
         credits: frames of credit by system, if the rankings have none; see `credit`.
-        topics: the topics, with all columns; `None` if unknown.
         clusters: the cluster of each query, with the qids as index and the column as name, if
             intervals and tests take clusters into account; see `with_clusters`.
         checked: the values with the labels of checked queries, ``system``, ``qid``, ``measure``,
@@ -133,12 +132,12 @@ class Results(Artifact):
     remarks: tuple[Remark, ...] = ()
     baseline: str | None = None
     credits: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    topics: pd.DataFrame | None = None
     clusters: pd.Series | None = None
     checked: pd.DataFrame | None = None
     _rows: SystemRows
     _notes: Callable[[str], pd.DataFrame]
     _labels: Qrels | pd.DataFrame | None  # `None` without measures
+    _topics: pd.DataFrame | None = None
     _objects: Mapping[str, Any] = field(default_factory=dict)  # the measures by label, if known
 
     @classmethod
@@ -539,9 +538,9 @@ class Results(Artifact):
 
     def _tables(self, column: Any) -> Iterator[pd.DataFrame]:
         """Yield the frames that may have a column with clusters."""
-        if self.topics is not None:
-            yield self.topics
-            if column in self.topics.columns:
+        if self._topics is not None:
+            yield self._topics
+            if column in self._topics.columns:
                 return
         labels = self._labels.frame if isinstance(self._labels, Qrels) else self._labels
         if labels is not None:

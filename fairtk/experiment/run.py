@@ -439,7 +439,7 @@ def _results(
         _notes=stored_notes(engine.store, chains, engine.topics.digests),
         failures=failures,
         baseline=baseline,
-        topics=engine.topics.frame.drop(columns=_OF_DOCUMENTS, errors="ignore"),
+        _topics=engine.topics.frame.drop(columns=_OF_DOCUMENTS, errors="ignore"),
         clusters=clusters,
         environment=environment(),
     )

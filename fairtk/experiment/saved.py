@@ -131,10 +131,10 @@ def save(results: Results, folder: Path) -> None:
 def _topics(results: Results) -> pd.DataFrame:
     """Return the columns of the topics with one text or number per query, and the clusters."""
     topics = pd.DataFrame({QID: results.per_query[QID].unique()})
-    if results.topics is not None:
-        names = results.topics.columns.drop([QID, QUERY], errors="ignore")
-        simple = [n for n in names if infer_dtype(results.topics[n], skipna=True) in _SIMPLE]
-        topics = results.topics[[QID, *simple]].drop_duplicates()
+    if results._topics is not None:
+        names = results._topics.columns.drop([QID, QUERY], errors="ignore")
+        simple = [n for n in names if infer_dtype(results._topics[n], skipna=True) in _SIMPLE]
+        topics = results._topics[[QID, *simple]].drop_duplicates()
         is_single = topics.groupby(QID)[simple].nunique(dropna=False).le(1).all()
         topics = topics[[QID, *is_single.index[is_single]]].drop_duplicates()
     if results.clusters is not None:
@@ -298,7 +298,7 @@ def load(folder: Path) -> dict[str, Any]:
             "failures": table(_FAILURES),
             "credits": _credits(table(_CREDIT), config["credit"]) if config["credit"] else {},
             "baseline": config["baseline"],
-            "topics": topics,
+            "_topics": topics,
             "clusters": clusters,
             "checked": table(_CHECKED) if _CHECKED in digests else None,
             "config": config["experiment"],

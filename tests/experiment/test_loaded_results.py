@@ -10,7 +10,7 @@ from experiment_stages import Retriever
 import fairtk
 from fairtk import EE_D, EE_R, E, FairMeasure, FairSampler, Groups, Results, Target, hookimpl
 from fairtk.display import svg_text
-from fairtk.errors import MissingPluginError, NotFoundError
+from fairtk.errors import InputError, MissingPluginError, NotFoundError
 from fairtk.experiment import Comparison
 from fairtk.measures import AWRF, CUTOFF, ByGroup, MeasureInfo
 from fairtk.plugins import register, unregister
@@ -119,6 +119,14 @@ def _saved(write):
     return call
 
 
+def refusal(call):
+    with pytest.raises(InputError) as caught:
+        call()
+    if isinstance(caught.value, MissingPluginError):
+        raise caught.value
+    return str(caught.value)
+
+
 SPELLINGS = ("AWRF@2", "EE_D @ 2", "E(nDCG @ 2)", E("nDCG@2"), "EE_D(browsing='MU')@2", EE_R @ 2)
 """Other ways to name the measures."""
 
@@ -147,6 +155,11 @@ CALLS = {
     "compare": lambda r, f: r.compare(margin={"AWRF@2": 0.1}),
     "compare with levels": lambda r, f: r.compare(levels=True),
     "queries_needed": lambda r, f: r.queries_needed(0.1),
+    "clusters": lambda r, f: r.clusters,
+    "with_clusters": lambda r, f: r.with_clusters(dict(zip(QIDS, "aabbc", strict=True))).compare(),
+    "checked": lambda r, f: r.checked,
+    "with_checked": lambda r, f: refusal(lambda: r.with_checked(r.qrels)),  # of ByGroup
+    "corrected": lambda r, f: refusal(lambda: r.corrected),
     "sampling_bias": lambda r, f: r.sampling_bias(),
     "to_markdown": lambda r, f: r.to_markdown(),
     "to_latex": lambda r, f: r.to_latex(pairs=True),
@@ -161,7 +174,7 @@ CALLS = {
     "__repr__": lambda r, f: repr(r),
     "_repr_html_": lambda r, f: r._repr_html_(),
 }
-NEED_THE_MEASURE = {"per_sample", "compare with levels", "queries_needed"}
+NEED_THE_MEASURE = {"per_sample", "compare with levels", "queries_needed", "with_checked"}
 MADE_WITH = {"of", "load", "ARTIFACT_TYPE"}
 """What makes results."""
 
