@@ -74,7 +74,7 @@ def command(
     if not run and cutoff is not None:
         text = "-k/--cutoff requires --coverage RUN"
     elif run and target and plot is None:
-        text = "--coverage and --target can only be combined with --plot"
+        text = "--coverage and --target cannot be combined without --plot"
     elif plot is not None and len(files) > 1 and not cross:
         text = "--plot requires one FILE, or --cross"
     elif not target and qrels is not None:

@@ -126,18 +126,18 @@ def plot_shares(
     table = shares_table(results)
     most = checks.integer("most", most, "plot_shares")
     names = list(results)
-    shown = table.loc[table[names].max(axis=1).nlargest(most).index].sort_index()
+    largest = table.loc[table[names].max(axis=1).nlargest(most).index].sort_index()
     figure = draw_shares(
-        shown["provider"].tolist(),
-        {name: shown[name].to_numpy() for name in names},
-        shown["merit"].to_numpy(),
+        largest["provider"].tolist(),
+        {name: largest[name].to_numpy() for name in names},
+        largest["merit"].to_numpy(),
         "merit",
         "plot_shares",
     )
     axes = figure.axes[0]
     axes.set_xlabel(f"share of {next(iter(results.values())).settings['of']}")
-    if len(shown) < len(table):
-        axes.set_title(f"{len(shown)} of {len(table)} providers", fontsize=8, loc="left")
+    if len(largest) < len(table):
+        axes.set_title(f"{len(largest)} of {len(table)} providers", fontsize=8, loc="left")
     if path is not None:
         write_figure(figure, Path(path))
     return figure
@@ -153,8 +153,8 @@ def shares_table(results: Mapping[str, Providers]) -> pd.DataFrame:
     """
     kinds = {result.settings["of"] for result in results.values()}
     if len(kinds) != 1:
-        found = " and ".join(sorted(kinds)) or "none"
-        raise ParameterError(f"plot_shares: expected results for exposure or credit, got {found}")
+        kind = " and ".join(sorted(kinds)) or "none"
+        raise ParameterError(f"plot_shares: expected results for exposure or credit, got {kind}")
     tables = {name: result.table.set_index("provider") for name, result in results.items()}
     merit = pd.concat(tables.values())["merit"].groupby(level=0, sort=False).max()
     shares = pd.DataFrame({name: table["exposure"] for name, table in tables.items()})
