@@ -165,6 +165,10 @@ def calls():
         "equivalence_test": (statistics.equivalence_test, {**pairs, "margin": 0.1}),
         "correct_p_values": (statistics.correct_p_values, {"p": [0.1, 0.2]}),
         "providers": (credit.providers, {**data, "providers": toy_groups(), "resamples": 20}),
+        "plot_shares": (
+            credit.plot_shares,
+            {"results": {"a": credit.providers(**data, providers=toy_groups(), resamples=20)}},
+        ),
         "order_audit": (
             credit.order_audit,
             {"transformer": fairtk.BM25Scorer(), "run": run, "n": 2, "resamples": 20},

@@ -1,5 +1,6 @@
 from .amortized import Providers as Providers
 from .amortized import QueryGain as QueryGain
+from .amortized import plot_shares as plot_shares
 from .amortized import providers as providers
 from .amortized import query_gain as query_gain
 from .citations import Citations as Citations

@@ -20,6 +20,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
+from fairtk.display.figures import draw_shares
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
@@ -100,6 +101,68 @@ class Providers:
         if path is not None:
             write_figure(figure, Path(path))
         return figure
+
+
+def plot_shares(
+    results: Mapping[str, Providers], path: str | PathLike[str] | None = None, *, most: int = 20
+) -> Any:
+    """Draw the shares of providers in several systems next to each other.
+
+    Bars are the shares of exposure (or credit), marks the merit shares. The providers are those
+    with the largest share in any system; `providers` accepts groups, too.
+
+    Args:
+        results: the result of `providers` by the name of the system, for the same labels.
+        path: an .svg, .pdf or .png file to write; `None` to write no file.
+        most: the maximum number of providers, at least 1.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ParameterError: there are no results, or results for exposure and for credit.
+        MissingExtraError: matplotlib is not installed.
+    """
+    table = shares_table(results)
+    most = checks.integer("most", most, "plot_shares")
+    names = list(results)
+    largest = table.loc[table[names].max(axis=1).nlargest(most).index].sort_index()
+    figure = draw_shares(
+        largest["provider"].tolist(),
+        {name: largest[name].to_numpy() for name in names},
+        largest["merit"].to_numpy(),
+        "merit",
+        "plot_shares",
+    )
+    axes = figure.axes[0]
+    axes.set_xlabel(f"share of {next(iter(results.values())).settings['of']}")
+    if len(largest) < len(table):
+        axes.set_title(f"{len(largest)} of {len(table)} providers", fontsize=8, loc="left")
+    if path is not None:
+        write_figure(figure, Path(path))
+    return figure
+
+
+def shares_table(results: Mapping[str, Providers]) -> pd.DataFrame:
+    """Return ``provider``, ``merit`` and the shares in each system, largest merit first.
+
+    A provider without documents in a system has the share 0.
+
+    Raises:
+        ParameterError: there are no results, or results for exposure and for credit.
+    """
+    kinds = {result.settings["of"] for result in results.values()}
+    if len(kinds) != 1:
+        kind = " and ".join(sorted(kinds)) or "none"
+        raise ParameterError(f"plot_shares: expected results for exposure or credit, got {kind}")
+    tables = {name: result.table.set_index("provider") for name, result in results.items()}
+    merit = pd.concat(tables.values())["merit"].groupby(level=0, sort=False).max()
+    shares = pd.DataFrame({name: table["exposure"] for name, table in tables.items()})
+    shares = shares.reindex(merit.index).fillna(0.0)
+    shares.insert(0, "merit", merit)
+    return shares.reset_index().sort_values(
+        ["merit", "provider"], ascending=[False, True], ignore_index=True
+    )
 
 
 def providers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -17,6 +17,7 @@ from fairtk.display.tables import shorten, wrap_label
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.frames import BoolArray, FloatArray
 from fairtk.io.atomic import atomic_write
+from fairtk.wording import printable
 
 BLUE, VERMILION, BLACK, ORANGE = "#0072B2", "#D55E00", "#000000", "#E69F00"
 GRAY = "#595959"
@@ -185,6 +186,43 @@ def _bars(points: Points) -> FloatArray:
             ends[:, side + 2] += error[1]
             lines.append(ends)
     return np.concatenate([np.zeros((0, 4)), *lines])
+
+
+def draw_shares(
+    names: Sequence[str],
+    shares: Mapping[str, FloatArray],
+    target: FloatArray | None,
+    label: str,
+    where: str,
+) -> Any:
+    """Return a figure with the shares of several systems next to each other, as bars.
+
+    Args:
+        names: what has the shares, from the top.
+        shares: the shares by system, each of shape (n_names,).
+        target: the target shares, drawn as marks; `None` for no target.
+        label: the name of the target.
+        where: the name of the figure, for an error.
+    """
+    height = 0.8 / len(shares)
+    figure = new_figure((5.5, 1.2 + 0.2 * len(names) * (1 + len(shares))), where)
+    axes, places = figure.subplots(), np.arange(len(names))
+    for index, (name, values) in enumerate(shares.items()):
+        axes.barh(
+            places + (index - (len(shares) - 1) / 2) * height, values, 0.9 * height,
+            color=series_style(index).color, label=shorten(printable(name), _MAX_LABEL),
+        )  # fmt: skip
+    if target is not None:
+        axes.vlines(target, places - 0.45, places + 0.45, INK, linewidth=2, label=label)
+    axes.set_yticks(places, [wrap_label(printable(name), _MAX_LABEL) for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel("share", fontsize=9, color=INK)
+    texts = [*axes.get_yticklabels(), *axes.legend(fontsize=8, frameon=False).get_texts()]
+    for text in texts:
+        text.set_parse_math(False)
+    despine(axes)
+    return figure
 
 
 def name_parts(system: int, part: str, artists: Iterable[Any]) -> None:

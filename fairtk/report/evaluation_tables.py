@@ -159,7 +159,7 @@ def mean_texts(counts: pd.DataFrame) -> list[str]:
 
 
 def directions_text(results: Results) -> str:
-    """Return the measures of which lower values are better, ``""`` if there are none."""
+    """Return the measures whose lower values are better, ``""`` without any."""
     lower = [m for m in results.measures if m.better == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
+from fairtk.display.figures import draw_shares
 from fairtk.experiment.inputs import GivenGroups
+from fairtk.frames import Run
 from fairtk.groups import Groups
 
 
@@ -46,6 +48,50 @@ def level_table(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
     table.insert(0, "attribute", groups.name)
     table.insert(1, "group", [_text(groups.levels[level]) for level in table.index])
     return table
+
+
+_MOST_BARS = 20
+
+
+def plot_shares(
+    groups: Groups, evidence: GivenGroups, runs: Mapping[str, Run], cutoff: int | None
+) -> Any:
+    """Draw the shares of groups in several runs next to each other, with the target as marks.
+
+    A share is the mean over queries of the share of the first `cutoff` documents of a ranking.
+    Without runs, it is that of all documents with a group. The largest groups are drawn.
+    """
+    table = level_table(groups, evidence)
+    if runs:
+        parts = {name: _run_shares(groups, run, cutoff) for name, run in runs.items()}
+        columns = ["target"] if evidence.target else []
+        table = pd.DataFrame(parts).join(table[columns], how="outer").fillna(0.0)
+        table = table.reindex(sorted(table.index))
+    else:
+        table["documents"] = table.pop("share")
+    names = list(runs) or ["documents"]
+    table = table.loc[table[names].max(axis=1).nlargest(_MOST_BARS).index].sort_index()
+    figure = draw_shares(
+        [_text(groups.levels[level]) for level in table.index],
+        {name: table[name].to_numpy() for name in names},
+        table["target"].to_numpy() if evidence.target else None,
+        "target",
+        "a figure of groups",
+    )
+    where = "of documents" if cutoff is None else f"of the first {cutoff} documents"
+    figure.axes[0].set_xlabel(f"share {where}, by {groups.name}", parse_math=False)
+    return figure
+
+
+def _run_shares(groups: Groups, run: Run, cutoff: int | None) -> pd.Series[float]:
+    seen = np.ones(len(run.doc), bool) if cutoff is None else run.position < cutoff
+    query, doc = run.query[seen], run.doc[seen]
+    retrieved = np.bincount(query, minlength=len(run.qids))
+    members = groups.memberships(run.docnos)
+    attention = np.bincount(doc, weights=1 / retrieved[query], minlength=len(run.docnos))
+    levels, row_level = np.unique(members.level, return_inverse=True)
+    weight = np.bincount(row_level, members.weight * attention[members.row], len(levels))
+    return pd.Series(weight / max((retrieved > 0).sum(), 1), levels)
 
 
 def _target_shares(groups: Groups, evidence: GivenGroups) -> pd.Series[float]:

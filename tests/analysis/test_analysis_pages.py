@@ -22,7 +22,7 @@ class Parts(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        if tag in ("h1", "img", "table", "h2", "details", "script", "b", "em"):
+        if tag in ("h1", "figure", "table", "h2", "details", "script", "b", "em"):
             self.tags.append(tag)
         if tag == "tr":
             self.rows.append([])
@@ -63,7 +63,7 @@ def test_the_figure_and_a_table_come_first_and_names_are_text(name, request, tmp
     text = page(request.getfixturevalue(name), tmp_path / "page.html", command="fairtk <x>")
     tags = Parts(text).tags
     # title, figure, table; reading; comparisons with their table; folded parts with tables
-    assert tags[:6] == ["h1", "img", "table", "h2", "h2", "table"]
+    assert tags[:6] == ["h1", "figure", "table", "h2", "h2", "table"]
     assert {"b", "em"} & set(tags) == set()  # the markup of names is not markup here
     assert tags.count("script") == 1
     assert "fairtk &lt;x&gt;" in text
@@ -101,7 +101,7 @@ def test_the_page_of_a_sensitivity_has_winners_and_means(sensitivity, tmp_path):
 def test_a_sensitivity_without_another_winner_says_so(tmp_path):
     same = fairtk.sensitivity(QRELS, RUNS, ["EE_R@3"], vary=["cutoff"], cutoffs=[3])
     tags = Parts(page(same, tmp_path / "page.html")).tags
-    assert tags[:6] == ["h1", "img", "table", "h2", "h2", "details"]
+    assert tags[:6] == ["h1", "figure", "table", "h2", "h2", "details"]
 
 
 @pytest.mark.parametrize(
