@@ -77,11 +77,15 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
 
     @property
     def schematic(self) -> dict[str, Any]:
-        """The settings of PyTerrier's schematics: the URL of the class in the reference.
+        """The parts of PyTerrier's schematics: the URL of the class in the reference, and settings.
 
-        Without it, PyTerrier requests pyterrier.readthedocs.io, which fails offline.
+        Without the URL, PyTerrier requests pyterrier.readthedocs.io, which fails offline.
         """
-        return {"help_url": help_address(type(self))}
+        settings = self.settings().items()
+        return {
+            "help_url": help_address(type(self)),
+            "settings": {n: v for n, v in settings if not isinstance(v, pt.Transformer)},
+        }
 
     def __call__(self, inp: Any) -> Any:
         """Apply the transformer to a frame, a table of another library, or dicts."""
