@@ -14,7 +14,7 @@ from typing import Any
 
 import lazy_loader
 
-__version__ = "0.4.0.dev0"
+__version__ = "0.4.0"
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ = [name for name in __all__ if find_spec(f"{__name__}.{name}") is None]  # no subpackages
 
