@@ -80,7 +80,7 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 
 nb_execution_excludepatterns = []
 if importlib.util.find_spec("pyterrier_rag") is None:  # no extra has it; see .ci/run
-    nb_execution_excludepatterns.append("cookbook/pyterrier_rag*")
+    nb_execution_excludepatterns += ["cookbook/pyterrier_rag*", "cookbook/agents*"]
 nb_execution_mode = os.environ.get("FAIRTK_DOCS_EXECUTE", "cache")
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
