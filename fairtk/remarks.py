@@ -577,13 +577,13 @@ def emit(remarks: Iterable[Remark], stacklevel: int = 2) -> None:
 
 def warnings_of(remarks: Iterable[Remark]) -> list[FairtkWarning]:
     """Return the warnings that `emit` issues."""
-    found = []
+    instances = []
     for group in _grouped(remarks):
         kind = KINDS.get(group[0].kind)
         category = FairtkWarning if kind is None else kind.warning
         if category is not None:
-            found.append(category(text_of(group)))
-    return found
+            instances.append(category(text_of(group)))
+    return instances
 
 
 def _grouped(remarks: Iterable[Remark]) -> Iterable[list[Remark]]:

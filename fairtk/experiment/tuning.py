@@ -197,7 +197,7 @@ def combinations(grid: Grid, where: str = "combinations") -> list[Settings]:
     Raises:
         ParameterError: a grid is empty or no mapping, or its values are not a list.
     """
-    found: list[Settings] = []
+    distinct: list[Settings] = []
     for part in grid if isinstance(grid, list | tuple) else [grid]:
         if not isinstance(part, Mapping):
             raise ParameterError(
@@ -210,11 +210,11 @@ def combinations(grid: Grid, where: str = "combinations") -> list[Settings]:
                 )
         for row in itertools.product(*part.values()):
             settings = dict(zip(part, row, strict=True))
-            if settings and not any(_are_equal(settings, other) for other in found):
-                found.append(settings)
-    if not found:
+            if settings and not any(_are_equal(settings, other) for other in distinct):
+                distinct.append(settings)
+    if not distinct:
         raise ParameterError(f"{where}: a grid must not be empty; pass e.g. {{'alpha': [1, 2, 4]}}")
-    return found
+    return distinct
 
 
 def _are_equal(one: Settings, other: Settings) -> bool:

@@ -321,8 +321,8 @@ class QrStudy:
                             self.build(candidate)
             self._write_facts()
             numbers = {cell: f"{i}/{len(pending)}" for i, cell in enumerate(pending, 1)}
-            found = self._finished([cell for cell in cells if cell not in waiting])
-            self._refuse_empty_rankings(found)
+            by_key = self._finished([cell for cell in cells if cell not in waiting])
+            self._refuse_empty_rankings(by_key)
             deferred: list[str] = []
             for batch in self._batches(pending):
                 if deferred and any(cell.kind == RANDOM for cell in batch):
@@ -331,16 +331,16 @@ class QrStudy:
                 for cell in batch:
                     on_progress(f"{numbers[cell]} {cell.full_name}")
                 try:
-                    found |= self._run_cells(batch, ledger, found)
+                    by_key |= self._run_cells(batch, ledger, by_key)
                 except DeferredError:
                     deferred += [cell.label for cell in batch]
-                self._refuse_empty_rankings(found)  # before other systems cost time and money
+                self._refuse_empty_rankings(by_key)  # before other systems cost time and money
             if deferred:
                 raise DeferredError(
                     f"{len(deferred)} of {len(pending)} systems wait for answers of a batch "
                     f"({format_list(deferred, 3)}); run again after reading them"
                 )
-            return self._results(found, ledger)
+            return self._results(by_key, ledger)
 
     def plan(self) -> StudyPlan:
         """Return an upper bound on the remaining cost, without calls.
@@ -564,14 +564,14 @@ class QrStudy:
         return {self.key(c): SystemResults.of(results, c.full_name, qids) for c in cells}
 
     def _run_cells(
-        self, cells: Sequence[Cell], ledger: Ledger, found: Mapping[str, SystemResults]
+        self, cells: Sequence[Cell], ledger: Ledger, by_key: Mapping[str, SystemResults]
     ) -> dict[str, SystemResults]:
         """Run cells of a kind, issue the warnings of their systems, and return their results.
 
         Args:
             cells: the cells.
             ledger: records the answers of models.
-            found: the results of earlier cells by key.
+            by_key: the results of earlier cells by key.
         """
         # with the baseline, which does not fail, the experiment has results if all queries fail
         stages = {self._baseline.full_name: self.stage(self._baseline)}
@@ -579,7 +579,7 @@ class QrStudy:
             retriever = self.retriever_of(cell)
             if isinstance(retriever, CollectionBM25) and cell.kind != BM25:
                 retriever.prepare()  # its time is not part of a query's
-            llm = self._model(cell, ledger, found)
+            llm = self._model(cell, ledger, by_key)
             choices = self._choices(cell, llm, ledger) if cell.grid else None
             stages[cell.full_name] = self.stage(cell, llm, choices=choices)
         results = self._experiment(stages, cells[0])
@@ -662,9 +662,9 @@ class QrStudy:
     def _baseline(self) -> Cell:
         return next(cell for cell in self.cells if cell.system == BM25)
 
-    def _refuse_empty_rankings(self, found: Mapping[str, SystemResults]) -> None:
+    def _refuse_empty_rankings(self, by_key: Mapping[str, SystemResults]) -> None:
         """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
-        results = found.get(self.key(self._baseline))
+        results = by_key.get(self.key(self._baseline))
         if results is not None and len(results.empty_qids) == len(self.data.topics):
             raise InputError(
                 f"{BM25} retrieves no document for any of the {len(self.data.topics)} topics "
@@ -672,18 +672,20 @@ class QrStudy:
                 "check the queries and their language"
             )
 
-    def _model(self, cell: Cell, ledger: Ledger, found: Mapping[str, SystemResults]) -> Any:
+    def _model(self, cell: Cell, ledger: Ledger, by_key: Mapping[str, SystemResults]) -> Any:
         """Return the model of a cell behind the ledger, or the placebo."""
         if cell.kind != RANDOM:
             return ledger.wrap(self.llm_of(cell))
         same = [c for c in self.cells if c.kind == FAIR_QR and c.pair == cell.pair]
-        traces = {c: found[self.key(c)].traces for c in same if self.key(c) in found and not c.grid}
+        traces = {
+            c: by_key[self.key(c)].traces for c in same if self.key(c) in by_key and not c.grid
+        }
         retriever = self.retriever_of(cell)
         return random_terms(self.data, retriever, traces, cell, self.settings.seed)
 
-    def _results(self, found: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
+    def _results(self, by_key: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
         results = {
-            cell: found[self.key(cell)]
+            cell: by_key[self.key(cell)]
             for attribute in self.data.attributes
             for cell in self.cells
             if cell.attribute == attribute
