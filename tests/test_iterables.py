@@ -149,6 +149,7 @@ CALLS = {
         ),
         ["A"],
     ),
+    "fairtk.Groups.with_levels names": (lambda v: GROUPS.with_levels(v).levels, ["C"]),
     "fairtk.Groups.memberships docnos": (lambda v: GROUPS.memberships(v).level, ["d1"]),
     "fairtk.Target.for_qids qids": (lambda v: TARGET.for_qids(v).n_rows, ["q1"]),
     "fairtk.Target.drop_unknown qids": (

@@ -11,7 +11,6 @@ from test_architecture import ROOT, parsed, sources
 
 NAMES = {"catch_warnings", "simplefilter", "filterwarnings", "ContextVar"}
 
-PAPERS = "plugins/fairtk-papers/fairtk_papers"
 PLACES = {
     "fairtk/cli/group.py::plain_warnings": "all libraries: the command line prints each once",
     "fairtk/experiment/executors.py::answer": "all libraries: the user sees those of workers",
@@ -19,8 +18,6 @@ PLACES = {
     "plugins/fairtk-baselines/fairtk_baselines/vector_search.py::_candidates": (
         "torch: an array that is not writable"
     ),
-    f"{PAPERS}/studies.py::allow_name_reuse": "fairtk: names repeat within a folder",
-    f"{PAPERS}/studies.py::collect_warnings": "fairtk: the pages of studies list them",
 }
 """The places, and the library whose warnings each is about."""
 

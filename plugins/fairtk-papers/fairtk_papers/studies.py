@@ -7,8 +7,7 @@ import math
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -31,9 +30,7 @@ from fairtk.display import (
     write_figure,
 )
 from fairtk.errors import (
-    ChangedWarning,
     DataWarning,
-    FairtkWarning,
     FormatError,
     InputError,
     NotFoundError,
@@ -443,18 +440,6 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
-@contextmanager
-def allow_name_reuse() -> Iterator[None]:
-    """Silence the warning that a system differs from the stored system of the same name.
-
-    A folder can have results for many retrievers, generators and settings. The names of systems are
-    unique only within each of them.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ChangedWarning)
-        yield
-
-
 def study_remark(kind: Literal["study note", "study warning"], text: str) -> Remark:
     """Return a text of a study as a remark of its results.
 
@@ -464,21 +449,3 @@ def study_remark(kind: Literal["study note", "study warning"], text: str) -> Rem
         text: the text, without a full stop.
     """
     return Remark(kind, "", "", 0, 0, (), 0, text)
-
-
-@contextmanager
-def collect_warnings(*silent: type[Warning]) -> Iterator[list[str]]:
-    """Collect the distinct texts of fairtk's warnings in the block.
-
-    The list is filled when the block ends. All warnings except the `silent` ones are issued then.
-    """
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as records:
-        warnings.simplefilter("always")
-        yield texts
-    once = {(warning.category, str(warning.message)): warning for warning in reversed(records)}
-    for (category, text), warning in reversed(once.items()):
-        if issubclass(category, FairtkWarning):
-            texts.append(text)
-        if not issubclass(category, silent):
-            warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

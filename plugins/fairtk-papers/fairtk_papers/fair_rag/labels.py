@@ -80,8 +80,8 @@ def _with_useful(labels: pd.DataFrame, least: int, answers: pd.DataFrame) -> pd.
     """Return the labels of queries with enough useful documents, with gold answers."""
     useful = (labels[LABEL] > 0).groupby(labels[QID]).transform("sum")
     golds = answers.set_index(QID)[GOLD_ANSWER]
-    kept = labels[useful >= least].reset_index(drop=True)
-    return kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
+    labels = labels[useful >= least].reset_index(drop=True)
+    return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
 
 
 def utility_labels(
