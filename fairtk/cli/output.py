@@ -82,25 +82,20 @@ def wrapped_below(text: str) -> list[str]:
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
     """Print a frame; csv and json have all digits, a table has four decimals."""
-    from fairtk.display.tables import RENDERED
+    from fairtk.display.tables import RENDERED, frame_rows
 
     if form == TABLE:
         echo(frame_lines(frame), output)
     else:
-        rows = frame.to_numpy(dtype=object).tolist()
-        echo(RENDERED[form](list(frame.columns), rows), output)
+        echo(RENDERED[form](list(frame.columns), frame_rows(frame)), output)
 
 
 def frame_lines(frame: Any, digits: int = 4) -> list[str]:
     """Return a frame in aligned columns, numbers to the right."""
-    from pandas.api.types import is_numeric_dtype
+    from fairtk.display.tables import as_texts, numeric_columns
 
-    cells = [
-        [f"{v:z.{digits}f}" if isinstance(v, float) else str(v) for v in row]
-        for row in frame.to_numpy(dtype=object).tolist()
-    ]
-    numbers = [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
-    return wrapped_lines(list(frame.columns), cells, numbers)
+    table = as_texts(frame, digits=digits)
+    return wrapped_lines(table.columns, table.rows, numeric_columns(frame))
 
 
 def wrapped_lines(

@@ -222,9 +222,15 @@ def wrap_label(text: str, width: int) -> str:
     return textwrap.fill(marked, width).replace("\0 ", "").replace("\0\n", "\n")
 
 
-def number_text(value: float, digits: int = 4) -> str:
-    """Return a value for a table, "undefined" for NaN."""
-    return "undefined" if math.isnan(value) else f"{value:z.{digits}f}"
+def number_text(value: float, digits: int = 4, *, sign: str = "") -> str:
+    """Return a value for a table or a sentence, "undefined" for NaN.
+
+    Args:
+        value: the value.
+        digits: the number of decimals.
+        sign: ``"+"`` to write the sign of a positive value.
+    """
+    return "undefined" if math.isnan(value) else f"{value:{sign}z.{digits}f}"
 
 
 _MOST_DIGITS = 15
@@ -260,10 +266,12 @@ def rounded_text(value: float, digits: int) -> str:
     return text
 
 
-def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
-    """Return rows as a table of texts; floats have four decimals."""
+def format_rows(
+    columns: Sequence[str], rows: Sequence[Row], caption: str = "", digits: int = 4
+) -> Table:
+    """Return rows as a table of texts: floats with `digits` decimals, `None` as an empty cell."""
     columns = [*map(str, checks.listed("columns", columns))]
-    return Table(columns, [[_text(v) for v in row] for row in rows], caption)
+    return Table(columns, [[_text(v, digits) for v in row] for row in rows], caption)
 
 
 def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
@@ -297,8 +305,7 @@ def frame_html(
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
-    rows = [list(row) for row in frame.head(most).itertuples(index=False)]
-    return html_text(format_rows(list(frame.columns), rows, caption + more), pictures[:most])
+    return html_text(as_texts(frame.head(most), caption + more), pictures[:most])
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
@@ -350,10 +357,10 @@ def _tex(text: str) -> str:
     return escaped
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, digits: int) -> str:
     if value is None:
         return ""
-    return number_text(value) if isinstance(value, float) else str(value)
+    return number_text(value, digits) if isinstance(value, float) else str(value)
 
 
 def _json_value(value: Any) -> Any:
@@ -362,7 +369,21 @@ def _json_value(value: Any) -> Any:
     return value
 
 
-def as_texts(frame: Any, caption: str = "") -> Table:
+def as_texts(frame: Any, caption: str = "", digits: int = 4) -> Table:
     """Return a frame as a table of texts."""
-    rows = [list(row) for row in frame.itertuples(index=False)]
-    return format_rows(list(frame.columns), rows, caption)
+    return format_rows(list(frame.columns), frame_rows(frame), caption, digits)
+
+
+def frame_rows(frame: Any) -> list[list[Any]]:
+    """Return the rows of a frame, with `None` for ``pd.NA``."""
+    from pandas import NA
+
+    rows = frame.to_numpy(dtype=object).tolist()
+    return [[None if value is NA else value for value in row] for row in rows]
+
+
+def numeric_columns(frame: Any) -> list[int]:
+    """Return the positions of the columns of numbers, which are aligned to the right."""
+    from pandas.api.types import is_numeric_dtype
+
+    return [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
