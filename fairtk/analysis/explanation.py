@@ -28,7 +28,7 @@ from fairtk.analysis.group_names import (
     group_columns,
     join_names,
 )
-from fairtk.display.tables import aligned_lines, as_texts, frame_html, number_text, numeric_columns
+from fairtk.display.tables import as_texts, frame_html, frame_lines, number_text
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
 from fairtk.frames.accepted import as_frame
@@ -356,7 +356,7 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
     cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
-    lines = aligned_lines(as_texts(frame.head(_SHOWN)), numeric_columns(frame))
+    lines = frame_lines(frame.head(_SHOWN))
     return "\n".join([f"By {part}{cut}:", *(lines if len(frame) else ["nothing"])])
 
 

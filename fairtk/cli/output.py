@@ -91,11 +91,10 @@ def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
 
 
 def frame_lines(frame: Any, digits: int = 4) -> list[str]:
-    """Return a frame in aligned columns, numbers to the right."""
-    from fairtk.display.tables import as_texts, numeric_columns
+    """Return a frame in aligned columns, numbers to the right; wrap the last one."""
+    from fairtk.display.tables import frame_lines
 
-    table = as_texts(frame, digits=digits)
-    return wrapped_lines(table.columns, table.rows, numeric_columns(frame))
+    return frame_lines(frame, digits, _width())
 
 
 def wrapped_lines(
@@ -105,8 +104,11 @@ def wrapped_lines(
     from fairtk.display import Table
     from fairtk.display.tables import aligned_lines
 
-    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
-    return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, width)
+    return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, _width())
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
 
 
 AFTER = 1.0

@@ -222,15 +222,26 @@ def wrap_label(text: str, width: int) -> str:
     return textwrap.fill(marked, width).replace("\0 ", "").replace("\0\n", "\n")
 
 
+UNDEFINED = "undefined"
+"""The text of NaN in tables and sentences."""
+_EXACT = 12
+"""The number of decimals to which sums in different orders are equal."""
+
+
 def number_text(value: float, digits: int = 4, *, sign: str = "") -> str:
     """Return a value for a table or a sentence, "undefined" for NaN.
+
+    All tables, sentences and figures use it, so that a value has the same digits everywhere: a mean
+    that should be 0.3375 may be 0.33749999999999997.
 
     Args:
         value: the value.
         digits: the number of decimals.
         sign: ``"+"`` to write the sign of a positive value.
     """
-    return "undefined" if math.isnan(value) else f"{value:{sign}z.{digits}f}"
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{round(float(value), max(digits, _EXACT)):{sign}z.{digits}f}"
 
 
 _MOST_DIGITS = 15
@@ -250,17 +261,17 @@ def interval_text(low: float, high: float, digits: int = 4, *, sign: str = "") -
         ``"[0.1, 0.2]"``, or ``"undefined"``. An interval is never written with the width 0.
     """
     if math.isnan(low):
-        return "undefined"
-    while digits < _MOST_DIGITS and f"{low:z.{digits}f}" == f"{high:z.{digits}f}":
+        return UNDEFINED
+    while digits < _MOST_DIGITS and number_text(low, digits) == number_text(high, digits):
         digits += 1
-    return f"[{low:{sign}z.{digits}f}, {high:{sign}z.{digits}f}]"
+    return f"[{number_text(low, digits, sign=sign)}, {number_text(high, digits, sign=sign)}]"
 
 
 def rounded_text(value: float, digits: int) -> str:
     """Return a rounded value; ``"<0.01"`` if it would be rounded to 0, "undefined" for NaN."""
     if math.isnan(value) or value == 0:
-        return "undefined" if math.isnan(value) else "0"
-    text = f"{value:.{digits}f}"
+        return UNDEFINED if math.isnan(value) else "0"
+    text = number_text(value, digits)
     if float(text) == 0:
         text = f"{'<' if value > 0 else '>-'}{10.0**-digits:.{digits}f}"
     return text
@@ -369,6 +380,14 @@ def _json_value(value: Any) -> Any:
     return value
 
 
+def frame_lines(frame: Any, digits: int = 4, width: int | None = None) -> list[str]:
+    """Return a frame in aligned columns, numbers to the right; see `aligned_lines`."""
+    from pandas.api.types import is_numeric_dtype
+
+    numbers = [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
+    return aligned_lines(as_texts(frame, digits=digits), numbers, width)
+
+
 def as_texts(frame: Any, caption: str = "", digits: int = 4) -> Table:
     """Return a frame as a table of texts."""
     return format_rows(list(frame.columns), frame_rows(frame), caption, digits)
@@ -380,10 +399,3 @@ def frame_rows(frame: Any) -> list[list[Any]]:
 
     rows = frame.to_numpy(dtype=object).tolist()
     return [[None if value is NA else value for value in row] for row in rows]
-
-
-def numeric_columns(frame: Any) -> list[int]:
-    """Return the positions of the columns of numbers, which are aligned to the right."""
-    from pandas.api.types import is_numeric_dtype
-
-    return [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
