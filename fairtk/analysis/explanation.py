@@ -308,7 +308,7 @@ class Explanation:
         if self.documents is None:
             return [*tables, ("query", self.by_query)]
         documents = self.by_document
-        # a missing value, such as the label of a document without one, is not undefined
+        # a missing value, such as the label of an unjudged document, is not undefined
         numbers = documents.select_dtypes("float").columns
         return [*tables, ("document", documents.astype(dict.fromkeys(numbers, "Float64")))]
 
