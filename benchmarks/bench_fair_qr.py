@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         answer = {
             "id": "c", "object": "chat.completion", "created": 1, "model": "rules",
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 1000, "completion_tokens": 5, "total_tokens": 1005},
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }  # fmt: skip
         raw = json.dumps(answer).encode()
         self.send_response(200)

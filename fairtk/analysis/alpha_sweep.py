@@ -19,7 +19,7 @@ from fairtk.analysis.best_policy import best_for_scores, bound_values, has_bound
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.figures import GRAY, name_parts
-from fairtk.display.tables import fitted_lines, html_text, interval_text, shorten
+from fairtk.display.tables import fitted_lines, html_text, interval_text, number_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
@@ -42,7 +42,7 @@ from fairtk.measures.info import MeasureInfo
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, axis_text, count_text, reading, signed
+from fairtk.report.tables import LIMITS, axis_text, count_text, reading
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
@@ -107,19 +107,19 @@ class Frontier:
         x, y = self.measures
         short = {name: shorten(printable(name), _NAME) for name in self.curve["system"]}
         lines = [
-            f"{short[row.system]}: area {row.area:.4f} {_interval(row, signs=False)}"
+            f"{short[row.system]}: area {number_text(row.area)} {_interval(row, signs=False)}"
             for row in self.areas.itertuples()
         ]
         lines += [
-            f"area of {short[row.other]} minus area of {short[row.one]}: {row.difference:+.4f} "
-            f"{_interval(row)}"
+            f"area of {short[row.other]} minus area of {short[row.one]}: "
+            f"{number_text(row.difference, sign='+')} {_interval(row)}"
             for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
             lines.append(
-                f"at {y} = {row.level:.4f}, {x} is {row.x_one:.4f} for {short[row.one]} and "
-                f"{row.x_other:.4f} for {short[row.other]}: {row.difference:+.4f} "
-                f"{_interval(row)}"
+                f"at {y} = {number_text(row.level)}, {x} is {number_text(row.x_one)} for "
+                f"{short[row.one]} and {number_text(row.x_other)} for {short[row.other]}: "
+                f"{number_text(row.difference, sign='+')} {_interval(row)}"
             )
         compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
         lines += [
@@ -137,8 +137,8 @@ class Frontier:
         bounded = self._has_bound
         rows = [
             [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
-             f"{row.x:.4f}", _ends(row.x_low, row.x_high, 4) or none,
-             f"{row.y:.4f}", _ends(row.y_low, row.y_high, 4) or none,
+             number_text(row.x), _ends(row.x_low, row.x_high, 4) or none,
+             number_text(row.y), _ends(row.y_low, row.y_high, 4) or none,
              *(_bounds(row, 4) if bounded else []), "dominated" if row.dominated else ""]
             for row in self.curve.itertuples()
         ]  # fmt: skip
@@ -230,8 +230,8 @@ class Frontier:
         values = self._table()
         bounded = self._has_bound
         means = [
-            [*row[:2], f"{mean.x:.3f}", f"{mean.y:.3f}", *(_bounds(mean, 3) if bounded else []),
-             row[-1]]
+            [*row[:2], number_text(mean.x, 3), number_text(mean.y, 3),
+             *(_bounds(mean, 3) if bounded else []), row[-1]]
             for row, mean in zip(values.rows, self.curve.itertuples(), strict=True)
         ]  # fmt: skip
         confidence = f"{self.confidence:.0%}"
@@ -273,15 +273,16 @@ class Frontier:
         """Return the areas, their differences, and the differences of x at equal y."""
         x, y = self.measures
         rows = [
-            [row.system, "", "area", f"{row.area:.3f}", _interval(row, 3, signs=False)]
+            [row.system, "", "area", number_text(row.area, 3), _interval(row, 3, signs=False)]
             for row in self.areas.itertuples()
         ]
         rows += [
-            [row.other, row.one, f"difference in {what}", signed(row.difference, 3),
+            [row.other, row.one, f"difference in {what}", number_text(row.difference, 3, sign="+"),
              _interval(row, 3)]
             for frame in (self.area_differences.assign(level=math.nan), self.equal)
             for row in frame.itertuples()
-            for what in ["area" if math.isnan(row.level) else f"{x} at {y} = {row.level:.3f}"]
+            for level in [number_text(row.level, 3)]
+            for what in ["area" if math.isnan(row.level) else f"{x} at {y} = {level}"]
         ]  # fmt: skip
         return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
 
@@ -302,7 +303,7 @@ _BOUND_LINES = (
 def _bounds(row: Any, digits: int) -> list[str]:
     """Return the cells of the bound, the distance from it, and the best policy for the scores."""
     numbers = row.bound, row.bound - row.y, row.by_scores
-    return ["" if math.isnan(number) else f"{number:.{digits}f}" for number in numbers]
+    return ["" if math.isnan(number) else number_text(number, digits) for number in numbers]
 
 
 def _interval(row: Any, digits: int = 4, *, signs: bool = True) -> str:

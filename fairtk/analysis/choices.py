@@ -17,7 +17,14 @@ import pandas as pd
 from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK, name_parts
-from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
+from fairtk.display.tables import (
+    fitted_lines,
+    format_rows,
+    html_text,
+    number_text,
+    shorten,
+    wrap_label,
+)
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
@@ -94,14 +101,14 @@ class Sensitivity:
                 for row in flips.itertuples()
             ]
             lowest = others["tau"].min()
-            tau = "" if math.isnan(lowest) else f"; lowest tau {lowest:.2f}"
+            tau = "" if math.isnan(lowest) else f"; lowest tau {number_text(lowest, 2)}"
             lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}.")
         return "\n".join(lines)
 
     def _table(self) -> Table:
         """Return `table` as texts with the summary as caption."""
         rows = [
-            [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
+            [row.measure, row.choice, row.setting, number_text(row.tau, 2),
              row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""),
              str(row.discordant_pairs)]
             for row in self.table.itertuples()
@@ -141,7 +148,7 @@ class Sensitivity:
             i, j = rows.index((row.choice, row.setting)), columns.index(row.measure)
             values[i, j] = row.tau
             is_dark = row.tau < 0.2
-            words = [] if math.isnan(row.tau) else [f"{row.tau:.2f}"]
+            words = [] if math.isnan(row.tau) else [number_text(row.tau, 2)]
             words += [_short(row.winner, 16) or "tie"] if row.flips else []
             text = axes.text(
                 j, i, "\n".join(words), ha="center", va="center", fontsize=7,
@@ -175,7 +182,7 @@ class Sensitivity:
             lowest = others["tau"].min()
             rows.append(
                 [str(measure), part["winner"].iloc[0] or "tie", str(len(others)),
-                 str(others["flips"].sum()), "" if lowest != lowest else f"{lowest:.2f}"]
+                 str(others["flips"].sum()), number_text(lowest, 2)]
             )  # fmt: skip
         n = len(self.systems)
         keys = self.means[["measure", "choice", "setting"]].iloc[::n].to_numpy().tolist()

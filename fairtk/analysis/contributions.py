@@ -26,7 +26,7 @@ from fairtk.groups.divergences import log_base
 from fairtk.groups.exposure import attention_matrix, group_exposure
 from fairtk.groups.rows import SparseRows
 from fairtk.measures.awrf import AttentionWeightedRankFairness
-from fairtk.measures.ee import ExpectedExposureLoss
+from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.expected_exposure import ExpectedExposure
 from fairtk.measures.group_ee import GroupExpectedExposureLoss
 from fairtk.measures.labeled_run import LabeledRun
@@ -268,22 +268,58 @@ def _shown(
     return pair, band, weight, share
 
 
-def loss_parts(
-    measure: ExpectedExposureLoss,
+DocumentCosts = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+
+
+def document_costs(
+    measure: ExposureOfDocuments, judged: LabeledRun, ends: tuple[int, ...]
+) -> DocumentCosts:
+    """Return exposure, target and cost of each pair, and the rest and attention of each query.
+
+    For a document with exposure e and target t, the cost is (e - t)^2 for EE_L, and t^2 - e t for
+    EE_R: what it adds to the distance from the upper bound. Under a cascade, the upper bound may
+    exceed the sum of t^2; it is then divided in proportion to t^2. Normalized measures divide costs
+    by the width of the bounds. The rest is the cost of the documents that are neither judged nor
+    retrieved, of which only the number is known.
+
+    Returns:
+        Exposure and cost by band, shape (n_pairs, n_bands); target, shape (n_pairs,); the rest,
+        shape (n_queries,); the share of attention by band, shape (n_queries, n_bands).
+    """
+    pair, band, weight, per_band = _shown(measure, judged, ends)
+    exposure = by_band(pair, band, weight, judged.n_pairs, len(ends) + 1)
+    query, target = judged.pair_query, measure.targets(judged)
+    part = measure.part(judged)
+    if measure.PART == "loss":
+        over = exposure.sum(axis=1) - target
+        cost = exposure * over[:, None] + per_band[query] * (-over * target)[:, None]
+        total = part.value
+    else:
+        values = measure.computed(judged).values
+        square = values.loss.value - values.disparity.value + 2 * values.relevance.value
+        scale = np.divide(part.upper, square, out=np.zeros_like(square), where=square > 0)
+        owed = scale[query] * target**2
+        cost = per_band[query] * owed[:, None] - exposure * target[:, None]
+        total = part.upper - part.value
+    explained = sum_by_index(query, cost.sum(axis=1), len(judged.qids))
+    has_rest = judged.present & (total > explained * (1 + 1e-9) + 1e-12)
+    rest = np.where(has_rest, total - explained, 0.0)
+    scales = measure.scales(judged)
+    return exposure, target, cost * scales[query, None], rest * scales, per_band
+
+
+def document_parts(
+    measure: ExposureOfDocuments,
     judged: LabeledRun,
     ends: tuple[int, ...],
     groups: Groups | None,
 ) -> Parts:
-    """Return the parts of EE_L: see `group_loss_parts`, with documents instead of groups.
+    """Return the parts of EE_L or EE_R; see `document_costs`.
 
     The costs of documents are summed over `groups`, or by label: useful, not useful, not judged.
     """
-    pair, band, weight, per_band = _shown(measure, judged, ends)
-    exposure = by_band(pair, band, weight, judged.n_pairs, len(ends) + 1)
-    grade = measure.grades(judged.pair_label)
-    query, mass = judged.pair_query, measure.targets(judged)
-    over = exposure.sum(axis=1) - mass
-    cost = exposure * over[:, None] + per_band[query] * (-over * mass)[:, None]
+    exposure, mass, cost, rest, per_band = document_costs(measure, judged, ends)
+    grade, query = measure.grades(judged.pair_label), judged.pair_query
     level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))
     if groups is not None:  # a document is divided among its groups
         own = groups.memberships(judged.docnos, "drop").take(judged.pair_doc).normalized()
@@ -293,17 +329,9 @@ def loss_parts(
         part = np.append(own.weight, np.ones(len(without)))
         query, mass = query[pair], mass[pair] * part
         exposure, cost = exposure[pair] * part[:, None], cost[pair] * part[:, None]
-    # only the number of documents that are neither judged nor retrieved is known
-    raw: FloatArray = measure(normalize=False).score_all(judged).values
-    explained = sum_by_index(query, cost.sum(axis=1), len(judged.qids))
-    rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
     query, level = np.append(query, more), np.append(level, np.full(len(more), REST))
     exposure = np.vstack([exposure, np.zeros((len(more), exposure.shape[1]))])
     cost = np.vstack([cost, rest[more, None] * per_band[more]])
     mass = np.append(mass, np.zeros(len(more)))
-    if measure["normalize"]:  # the parts of each query sum to its normalized value
-        value = measure.score_all(judged).values
-        factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
-        cost = cost * factor[query, None]
     return make_parts(query, level, exposure, mass, cost, per_band)

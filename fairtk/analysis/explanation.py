@@ -14,9 +14,10 @@ import pandas as pd
 from fairtk.analysis.contributions import (
     ABSENT,
     awrf_parts,
+    document_costs,
+    document_parts,
     exposure_of_rows,
     group_loss_parts,
-    loss_parts,
     rank_bands,
 )
 from fairtk.analysis.group_names import (
@@ -27,7 +28,7 @@ from fairtk.analysis.group_names import (
     group_columns,
     join_names,
 )
-from fairtk.display.tables import frame_html
+from fairtk.display.tables import as_texts, frame_html, frame_lines, number_text
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, SCORE, BoolArray, FloatArray, Qrels, Run
 from fairtk.frames.accepted import as_frame
@@ -37,13 +38,16 @@ from fairtk.groups.levels import LevelSpace
 from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
 from fairtk.measures.awrf import AWRF
-from fairtk.measures.ee import EE_L
+from fairtk.measures.ee import EE_L, EE_R
 from fairtk.measures.evaluation import evaluate
 from fairtk.measures.facts import RunFacts, deepest_cutoff, remarks_on_run
 from fairtk.measures.group_ee import GroupEE_L
+from fairtk.measures.info import MeasureInfo
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
+from fairtk.report.page import Section, write_analysis
+from fairtk.report.tables import reading
 from fairtk.wording import format_list
 
 
@@ -92,7 +96,7 @@ class Explanation:
 
     @property
     def total(self) -> float:
-        """The mean cost (1 - AWRF, or EE_L) over the queries with a cost; NaN without any."""
+        """The mean cost over the queries with a cost; NaN without any."""
         return float(self.queries["cost"].mean())
 
     @property
@@ -116,9 +120,9 @@ class Explanation:
         """The cost of each group, highest first.
 
         Columns: ``group`` (or one per crossed attribute); ``exposure`` and ``target``, mean shares
-        of attention for AWRF, mean attention for EE_L, over the queries in the run; ``difference``,
-        exposure minus target, above 0 for an overexposed group; ``queries``, the number of queries
-        with exposure of the group; ``cost``; ``share`` of the total.
+        of attention for AWRF, otherwise mean attention, over the queries in the run;
+        ``difference``, exposure minus target, above 0 for an overexposed group; ``queries``, the
+        number of queries with exposure of the group; ``cost``; ``share`` of the total.
         """
         return self._compared(Explanation._groups, self.columns)
 
@@ -169,9 +173,13 @@ class Explanation:
     def by_document(self) -> pd.DataFrame:
         """The documents of the explained query up to the cutoff, the most exposed first.
 
-        Columns: ``docno``; ``rank``, from 1, the best one over samples; ``groups``, if there are
-        any; ``exposure`` or credit, the mean over samples; ``label``, NaN if not judged; with a
-        baseline, ``baseline_rank`` and ``baseline_exposure``.
+        Columns: ``docno``; ``rank``, from 1, the best one over samples, missing if not retrieved;
+        ``groups``, if there are any; ``exposure`` or credit, the mean over samples; ``label``, NaN
+        if not judged; with a baseline, ``baseline_rank`` and ``baseline_exposure``.
+
+        For EE_L and EE_R, also ``target``; ``difference``, exposure minus target; ``cost``; with a
+        baseline, ``baseline_cost``. Documents with the lowest difference, those that lack exposure,
+        are first, retrieved or not.
 
         Raises:
             ParameterError: all queries are explained.
@@ -180,9 +188,13 @@ class Explanation:
             raise ParameterError("`qid` is required for the table by document")
         frame = self.documents
         if self.before is not None and self.before.documents is not None:
-            names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
-            before = self.before.documents.rename(columns=names)
-            frame = frame.merge(before, "outer", list(frame.columns.drop([*names])))
+            before = self.before.documents.drop(columns=["target", "difference"], errors="ignore")
+            names = {name: f"baseline_{name}" for name in (RANK, "exposure", "cost")}
+            before = before.rename(columns=names)
+            keys = [name for name in frame.columns if name in before.columns]
+            frame = frame.merge(before, "outer", keys)
+        if "difference" in frame.columns:
+            return frame.sort_values(["difference", RANK], ignore_index=True)
         return frame.sort_values(["exposure", RANK], ascending=[False, True], ignore_index=True)
 
     def to_frame(self) -> pd.DataFrame:
@@ -252,15 +264,57 @@ class Explanation:
 
         return draw(self, path)
 
-    def __repr__(self) -> str:
+    def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
+        """Write one HTML file with the figure and all tables.
+
+        Args:
+            path: the file; its folder must exist.
+            command: the command that writes this page again; `None` if unknown.
+
+        Raises:
+            MissingExtraError: Jinja2 or matplotlib is not installed.
+        """
+        (_, groups), *others = self._tables()
+        last, of_last = others.pop()
+        write_analysis(
+            path,
+            title="Explanation of a value",
+            overview=f"{'; '.join(self.summary)}.",
+            figure=self.plot(),
+            caption="Exposure and target of each group, and the cost of groups, ranks and queries. "
+            "The costs of groups, and those of ranks, add up to the total.",
+            table=as_texts(groups, "Difference: exposure minus target. Share: of the total cost."),
+            systems=list(range(len(groups))),
+            readings={format_measure(self.measure): reading(MeasureInfo.of(self.measure))},
+            comparisons=Section(f"By {last}", table=as_texts(of_last)),
+            sections=[
+                *(Section(f"By {part}", table=as_texts(frame)) for part, frame in others),
+                Section(
+                    "Limits",
+                    ("Costs describe a value. They do not predict what would change if a document "
+                     "moved, and they do not show causes.",),
+                ),
+            ],
+            command=command,
+        )  # fmt: skip
+
+    def _tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """Return the tables with their names: groups first, documents or queries last."""
         tables = [("group", self.by_group)]
         if self.space.crossed:
             of = self.by_attribute.groupby("attribute", sort=False)
             tables += [(str(name), part.drop(columns="attribute")) for name, part in of]
         tables.append(("ranks", self.by_rank))
-        is_one = self.documents is not None
-        tables.append(("document", self.by_document) if is_one else ("query", self.by_query))
-        return "\n\n".join(["\n".join(self.summary), *(_written(*table) for table in tables)])
+        if self.documents is None:
+            return [*tables, ("query", self.by_query)]
+        documents = self.by_document
+        # a missing value, such as the label of an unjudged document, is not undefined
+        numbers = documents.select_dtypes("float").columns
+        return [*tables, ("document", documents.astype(dict.fromkeys(numbers, "Float64")))]
+
+    def __repr__(self) -> str:
+        tables = (_written(*table) for table in self._tables())
+        return "\n\n".join(["\n".join(self.summary), *tables])
 
     def _repr_html_(self) -> str:
         about = "; ".join(self.summary)
@@ -277,15 +331,15 @@ class Explanation:
     def summary(self) -> list[str]:
         """The measure, its cost and the number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
-        cost = "1 - AWRF" if isinstance(self.measure, type(AWRF)) else self.measure.NAME
-        text = f"cost ({cost}): {self.total:z.4f}"
+        text = f"cost ({cost_name(self.measure)}): {number_text(self.total)}"
         lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
-            lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
+            lines = [f"{lines[0]} of query {qid}", f"value: {number_text(value)}, {text}"]
         if self.before is not None:
             before = self.before.total
-            lines.append(f"baseline: {before:.4f}, change {self.total - before:+z.4f}")
+            change = number_text(self.total - before, sign="+")
+            lines.append(f"baseline: {number_text(before)}, change {change}")
         if missing:
             one = "; pass `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")
@@ -302,8 +356,8 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
     cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
-    body = frame.head(_SHOWN).to_string(index=False, float_format="{:z.4f}".format, na_rep="-")
-    return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
+    lines = frame_lines(frame.head(_SHOWN))
+    return "\n".join([f"By {part}{cut}:", *(lines if len(frame) else ["nothing"])])
 
 
 def explain(
@@ -318,27 +372,28 @@ def explain(
     bands: Sequence[int] | None = None,
     parent: str | None = None,
 ) -> Explanation:
-    """Split AWRF, GroupEE_L or EE_L into the costs of groups, rank bands and queries.
+    """Split AWRF, GroupEE_L, EE_L or EE_R into the costs of groups, rank bands and queries.
 
-    The cost is 1 - AWRF, or the loss itself. Its parts by group, and by rank band, sum to it. The
-    cost of a group is its term of the divergence, whether it is over- or underexposed. The cost of
-    a rank is that of the groups that it shows, plus its share of the target's cost. Other rules
-    also sum to the total; none is a statement about causes. The site's page on `explain` has the
-    formulas.
+    The cost is 1 - AWRF, 1 - EE_R, or the loss itself. Its parts by group, and by rank band, sum to
+    it. The cost of a group is its term of the divergence, whether it is over- or underexposed. For
+    EE_R, the cost of a document is target * (target - exposure), negative for an overexposed one,
+    divided as the measure is. The cost of a rank is that of the groups that it shows, plus its
+    share of the target's cost. Other rules also sum to the total; none is a statement about causes.
+    The site's page on `explain` has the formulas.
 
     Args:
         qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
             dataset; only their queries count.
         run: R or S, in PyTerrier's or ir_measures' column names, or a file.
-        measure: ``AWRF(groups=..., target=...)@k``, ``GroupEE_L(groups=..., target=...)@k`` or
-            ``EE_L@k`` (by documents), or its string.
+        measure: ``AWRF(groups=..., target=...)@k``, ``GroupEE_L(groups=..., target=...)@k``,
+            ``EE_L@k`` or ``EE_R@k`` (by documents), or its string.
         qid: explain only this query, with its documents. `None` for all queries of the qrels;
             those missing from the run have the worst value.
         baseline: another run; the tables then have the change from it. Means are over the queries
             that are defined for both.
         groups: an object, a frame or a file. For AWRF and GroupEE_L, the groups if the measure has
-            none; for EE_L, the groups to sum documents' costs by, instead of their labels (useful,
-            not useful, not judged).
+            none; for EE_L and EE_R, the groups to sum documents' costs by, instead of their labels
+            (useful, not useful, not judged).
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
         bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
@@ -347,7 +402,7 @@ def explain(
             providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Raises:
-        ParameterError: the measure is not one of these three, or cannot be split
+        ParameterError: the measure is not one of these four, or cannot be split
             (``unlabeled="best"``, ``estimator="unbiased"``).
         InputError: the run or the labels are invalid.
     """
@@ -360,7 +415,7 @@ def explain(
     labels = as_qrels(qrels, where)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
-    named = groups if isinstance(measure, type(EE_L)) else measure.groups
+    named = groups if _is_by_document(measure) else measure.groups
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
     ranked = [as_run(one, f"{where} (run)").with_parents(parent) for one in runs]
@@ -376,18 +431,18 @@ def explain(
         judged_runs = [measure.run_for_shares(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
-    rest = UNSEEN if isinstance(measure, type(EE_L)) else NOT_SHOWN
+    rest = UNSEEN if _is_by_document(measure) else NOT_SHOWN
 
     def explained(
         judged: LabeledRun, value: FloatArray, before: Explanation | None = None
     ) -> Explanation:
-        cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
+        cost = np.where(defined, _cost(measure, judged, value), np.nan)
         if is_awrf:
             frame, attention = awrf_parts(measure, judged, ends)
         elif isinstance(measure, type(GroupEE_L)):
             frame, attention = group_loss_parts(measure, judged, ends)
         else:
-            frame, attention = loss_parts(measure, judged, ends, groups)
+            frame, attention = document_parts(measure, judged, ends, groups)
         missing = np.flatnonzero(defined & ~judged.present)
         absent = {"query": missing, "level": ABSENT, "band": len(ends), "cost": cost[missing]}
         frame = frame[(defined & judged.present)[frame["query"]]]
@@ -435,34 +490,67 @@ def _of_query(qid: str, qrels: Any, runs: list[Any], where: str) -> list[pd.Data
     return parts
 
 
+def cost_name(measure: Any) -> str:
+    """Return the cost of a measure as a formula."""
+    if isinstance(measure, type(EE_R)) and not measure["normalize"]:
+        return "upper bound - EE_R"
+    return f"1 - {measure.NAME}" if measure.BETTER == "higher" else str(measure.NAME)
+
+
+def _cost(measure: Any, judged: LabeledRun, value: FloatArray) -> FloatArray:
+    """Return the distance of values from the best one; shape (n_queries,)."""
+    if measure.BETTER == "lower":
+        return value
+    best = 1.0 if measure.params.get("normalize", True) else measure.part(judged).upper
+    return np.asarray(best - value)
+
+
+def _is_by_document(measure: Any) -> bool:
+    return isinstance(measure, (type(EE_L), type(EE_R)))
+
+
 def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
-    """Return docno, rank, groups, exposure and label of a measure's documents."""
+    """Return docno, rank, groups, exposure and label of the documents of a query.
+
+    For EE_L and EE_R, also target, difference and cost; documents with a target are listed even if
+    they are not in the ranking.
+    """
     ranked = judged.run
-    frame = pd.DataFrame({DOCNO: ranked.docnos[ranked.doc], RANK: ranked.position + 1})
+    rows = pd.DataFrame({"pair": judged.pair_of_row, RANK: ranked.position + 1})
+    rows["exposure"] = exposure_of_rows(measure, judged)
+    by_pair = rows.groupby("pair").agg({RANK: "min", "exposure": "sum"})
+    by_pair = by_pair.reindex(range(judged.n_pairs))
+    frame = pd.DataFrame({DOCNO: judged.docnos[judged.pair_doc]})
+    frame[RANK] = by_pair[RANK].astype("Int64")
     if groups is not None:
-        own = groups.memberships(ranked.docnos, "drop")
+        own = groups.memberships(judged.docnos, "drop")
         names = pd.Series(join_names(group_columns(groups.space, "", own.level)), dtype="str")
         names = names.groupby(own.row).agg(", ".join)
-        frame["groups"] = names.reindex(ranked.doc, fill_value="").to_numpy()
-    frame["exposure"] = exposure_of_rows(measure, judged)
-    frame[LABEL] = judged.pair_label[judged.pair_of_row]
-    frame = frame[ranked.position < _depth(measure, judged)]
-    how = dict.fromkeys(frame.columns.drop(DOCNO), "first") | {RANK: "min", "exposure": "sum"}
-    return frame.groupby(DOCNO, as_index=False, sort=False).agg(how)
+        frame["groups"] = names.reindex(judged.pair_doc, fill_value="").to_numpy()
+    frame["exposure"] = by_pair["exposure"].fillna(0.0)
+    depth = _depth(measure, judged)
+    listed = by_pair[RANK].le(depth)
+    if _is_by_document(measure):
+        _, frame["target"], costs, _, _ = document_costs(measure, judged, (depth,))
+        frame["difference"] = frame["exposure"] - frame["target"]
+        frame["cost"] = costs.sum(axis=1)
+        listed = listed | (frame["target"] > 0)
+    frame[LABEL] = judged.pair_label
+    return frame[listed]
 
 
 def _completed(
     measure: Any, groups: Any, target: Any, labels: Qrels, where: str
 ) -> tuple[Any, Groups | None]:
-    """Return the measure with groups and target, and the groups of EE_L by documents."""
+    """Return the measure with groups and target, and the groups of EE_L or EE_R by documents."""
     if groups is None and target is None:
         return measure, None
     if groups is not None:
         groups = Groups.of(groups)
-        if not isinstance(measure, type(EE_L)) and measure["groups"] is None:
+        if not _is_by_document(measure) and measure["groups"] is None:
             measure, groups = measure(groups=groups), None
     if target is not None:
-        if isinstance(measure, type(EE_L)) or measure["groups"] is None:
+        if _is_by_document(measure) or measure["groups"] is None:
             raise ParameterError(
                 f"{where}: `target` requires a measure of groups, AWRF or GroupEE_L, with `groups`"
             )
@@ -473,7 +561,7 @@ def _completed(
 def _check(measure: Any, groups: Groups | None) -> None:
     """Raise a `ParameterError` if the measure cannot be split, or has groups already."""
     problem = ""
-    if not isinstance(measure, type(EE_L)):
+    if not _is_by_document(measure):
         measure.target_for(measure.groups)
         if groups is not None:
             problem = "has groups already; drop `groups`"
@@ -490,12 +578,12 @@ def _check(measure: Any, groups: Groups | None) -> None:
 
 def _require_sum(measure: Any) -> None:
     """Raise a `ParameterError` unless the measure is a sum over groups or documents."""
-    if not isinstance(measure, (type(AWRF), type(GroupEE_L), type(EE_L))):
+    if not isinstance(measure, (type(AWRF), type(GroupEE_L), type(EE_L), type(EE_R))):
         parts = getattr(measure, "parts", [])
         hint = f"; explain its factor {parts[-1]!r}" if len(parts) == 2 else ""
         raise ParameterError(
-            "explain: expected AWRF, GroupEE_L or EE_L, which are sums over groups or documents, "
-            f"got {measure!r}{hint}"
+            "explain: expected AWRF, GroupEE_L, EE_L or EE_R, which are sums over groups or "
+            f"documents, got {measure!r}{hint}"
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.display.tables import frame_html
+from fairtk.display.tables import frame_html, frame_lines
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -383,7 +383,7 @@ class OffPolicyUtility:
     least_effective: float
 
     def __repr__(self) -> str:
-        return f"{WHERE} ({self.estimator}):\n{self.means.to_string(index=False)}"
+        return "\n".join([f"{WHERE} ({self.estimator}):", *frame_lines(self.means)])
 
     def _repr_html_(self) -> str:
         return frame_html(self.means, f"{WHERE} ({self.estimator})")

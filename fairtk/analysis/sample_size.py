@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.display.tables import frame_html
+from fairtk.display.tables import frame_html, frame_lines, number_text
 from fairtk.errors import ParameterError
 from fairtk.experiment.answer_spread import reads_answers
 from fairtk.experiment.comparison import ONE_ANSWER
@@ -60,7 +60,8 @@ class Precision:
 
     def __repr__(self) -> str:
         title = f"{WHERE}: samples for +-{self.half_width:g} at {self.confidence:.0%}"
-        return "\n".join([title, self.means.to_string(index=False), *self.notes])
+        needed = [number_text(n, 0) for n in self.means["needed"]]
+        return "\n".join([title, *frame_lines(self.means.assign(needed=needed)), *self.notes])
 
     @property
     def notes(self) -> list[str]:

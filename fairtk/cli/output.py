@@ -82,25 +82,19 @@ def wrapped_below(text: str) -> list[str]:
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
     """Print a frame; csv and json have all digits, a table has four decimals."""
-    from fairtk.display.tables import RENDERED
+    from fairtk.display.tables import RENDERED, frame_rows
 
     if form == TABLE:
         echo(frame_lines(frame), output)
     else:
-        rows = frame.to_numpy(dtype=object).tolist()
-        echo(RENDERED[form](list(frame.columns), rows), output)
+        echo(RENDERED[form](list(frame.columns), frame_rows(frame)), output)
 
 
 def frame_lines(frame: Any, digits: int = 4) -> list[str]:
-    """Return a frame in aligned columns, numbers to the right."""
-    from pandas.api.types import is_numeric_dtype
+    """Return a frame in aligned columns, numbers to the right; wrap the last one."""
+    from fairtk.display.tables import frame_lines
 
-    cells = [
-        [f"{v:z.{digits}f}" if isinstance(v, float) else str(v) for v in row]
-        for row in frame.to_numpy(dtype=object).tolist()
-    ]
-    numbers = [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
-    return wrapped_lines(list(frame.columns), cells, numbers)
+    return frame_lines(frame, digits, _width())
 
 
 def wrapped_lines(
@@ -110,8 +104,11 @@ def wrapped_lines(
     from fairtk.display import Table
     from fairtk.display.tables import aligned_lines
 
-    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
-    return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, width)
+    return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, _width())
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
 
 
 AFTER = 1.0

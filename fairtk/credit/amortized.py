@@ -19,7 +19,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
-from fairtk.display import despine, new_figure, write_figure
+from fairtk.display import despine, new_figure, number_text, write_figure
 from fairtk.display.figures import draw_shares
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
@@ -88,7 +88,7 @@ class Providers:
         for name, what, style in (("exposure", of, "-"), ("merit", "merit", "--")):
             share = np.sort(self.table[name].to_numpy())
             x = np.linspace(0, 1, len(share) + 1)
-            label = f"{what} (Gini {gini(share[None])[0]:.2f})"
+            label = f"{what} (Gini {number_text(gini(share[None])[0], 2)})"
             axes.plot(x, np.concatenate([[0.0], np.cumsum(share)]), style, label=label)
         axes.set(
             xlabel="share of providers, smallest first",

@@ -19,6 +19,7 @@ from pyterrier._ops import RankCutoff
 
 from fairtk import checks
 from fairtk.demo import load, model_folder
+from fairtk.display import number_text
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import LABEL, QID
 from fairtk.measures import EE_D, EE_R, EU, E, format_measure
@@ -133,14 +134,15 @@ def summary(table: pd.DataFrame) -> str:
     if enough.empty:
         best = sampled[utility].idxmax()
         return (
-            f"Every alpha lowers accuracy: {sampled.loc[best, utility]:.2f} with alpha {best:g}, "
-            f"{fixed[utility]:.2f} with {DETERMINISTIC}."
+            f"Every alpha lowers accuracy: {number_text(sampled.loc[best, utility], 2)} with "
+            f"alpha {best:g}, "
+            f"{number_text(fixed[utility], 2)} with {DETERMINISTIC}."
         )
     fairest = enough[disparity].idxmin()
     return (
         f"Alpha {fairest:g} has the most even exposure of those that lose at most {TOLERANCE} "
-        f"accuracy:\nEE_D@5 is {enough.loc[fairest, disparity]:.2f} instead of "
-        f"{fixed[disparity]:.2f}."
+        f"accuracy:\nEE_D@5 is {number_text(enough.loc[fairest, disparity], 2)} instead of "
+        f"{number_text(fixed[disparity], 2)}."
     )
 
 

@@ -16,4 +16,5 @@ from .tables import format_rows as format_rows
 from .tables import interval_text as interval_text
 from .tables import latex_text as latex_text
 from .tables import markdown_text as markdown_text
+from .tables import number_text as number_text
 from .tables import rounded_text as rounded_text

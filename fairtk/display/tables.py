@@ -222,9 +222,26 @@ def wrap_label(text: str, width: int) -> str:
     return textwrap.fill(marked, width).replace("\0 ", "").replace("\0\n", "\n")
 
 
-def number_text(value: float, digits: int = 4) -> str:
-    """Return a value for a table, "undefined" for NaN."""
-    return "undefined" if math.isnan(value) else f"{value:z.{digits}f}"
+UNDEFINED = "undefined"
+"""The text of NaN in tables and sentences."""
+_EXACT = 12
+"""The number of decimals to which sums in different orders are equal."""
+
+
+def number_text(value: float, digits: int = 4, *, sign: str = "") -> str:
+    """Return a value for a table or a sentence, "undefined" for NaN.
+
+    All tables, sentences and figures use it, so that a value has the same digits everywhere: a mean
+    that should be 0.3375 may be 0.33749999999999997.
+
+    Args:
+        value: the value.
+        digits: the number of decimals.
+        sign: ``"+"`` to write the sign of a positive value.
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{round(float(value), max(digits, _EXACT)):{sign}z.{digits}f}"
 
 
 _MOST_DIGITS = 15
@@ -244,26 +261,28 @@ def interval_text(low: float, high: float, digits: int = 4, *, sign: str = "") -
         ``"[0.1, 0.2]"``, or ``"undefined"``. An interval is never written with the width 0.
     """
     if math.isnan(low):
-        return "undefined"
-    while digits < _MOST_DIGITS and f"{low:z.{digits}f}" == f"{high:z.{digits}f}":
+        return UNDEFINED
+    while digits < _MOST_DIGITS and number_text(low, digits) == number_text(high, digits):
         digits += 1
-    return f"[{low:{sign}z.{digits}f}, {high:{sign}z.{digits}f}]"
+    return f"[{number_text(low, digits, sign=sign)}, {number_text(high, digits, sign=sign)}]"
 
 
 def rounded_text(value: float, digits: int) -> str:
     """Return a rounded value; ``"<0.01"`` if it would be rounded to 0, "undefined" for NaN."""
     if math.isnan(value) or value == 0:
-        return "undefined" if math.isnan(value) else "0"
-    text = f"{value:.{digits}f}"
+        return UNDEFINED if math.isnan(value) else "0"
+    text = number_text(value, digits)
     if float(text) == 0:
         text = f"{'<' if value > 0 else '>-'}{10.0**-digits:.{digits}f}"
     return text
 
 
-def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
-    """Return rows as a table of texts; floats have four decimals."""
+def format_rows(
+    columns: Sequence[str], rows: Sequence[Row], caption: str = "", digits: int = 4
+) -> Table:
+    """Return rows as a table of texts: floats with `digits` decimals, `None` as an empty cell."""
     columns = [*map(str, checks.listed("columns", columns))]
-    return Table(columns, [[_text(v) for v in row] for row in rows], caption)
+    return Table(columns, [[_text(v, digits) for v in row] for row in rows], caption)
 
 
 def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
@@ -297,8 +316,7 @@ def frame_html(
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
-    rows = [list(row) for row in frame.head(most).itertuples(index=False)]
-    return html_text(format_rows(list(frame.columns), rows, caption + more), pictures[:most])
+    return html_text(as_texts(frame.head(most), caption + more), pictures[:most])
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
@@ -350,10 +368,10 @@ def _tex(text: str) -> str:
     return escaped
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, digits: int) -> str:
     if value is None:
         return ""
-    return number_text(value) if isinstance(value, float) else str(value)
+    return number_text(value, digits) if isinstance(value, float) else str(value)
 
 
 def _json_value(value: Any) -> Any:
@@ -362,7 +380,22 @@ def _json_value(value: Any) -> Any:
     return value
 
 
-def as_texts(frame: Any, caption: str = "") -> Table:
+def frame_lines(frame: Any, digits: int = 4, width: int | None = None) -> list[str]:
+    """Return a frame in aligned columns, numbers to the right; see `aligned_lines`."""
+    from pandas.api.types import is_numeric_dtype
+
+    numbers = [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
+    return aligned_lines(as_texts(frame, digits=digits), numbers, width)
+
+
+def as_texts(frame: Any, caption: str = "", digits: int = 4) -> Table:
     """Return a frame as a table of texts."""
-    rows = [list(row) for row in frame.itertuples(index=False)]
-    return format_rows(list(frame.columns), rows, caption)
+    return format_rows(list(frame.columns), frame_rows(frame), caption, digits)
+
+
+def frame_rows(frame: Any) -> list[list[Any]]:
+    """Return the rows of a frame, with `None` for ``pd.NA``."""
+    from pandas import NA
+
+    rows = frame.to_numpy(dtype=object).tolist()
+    return [[None if value is NA else value for value in row] for row in rows]

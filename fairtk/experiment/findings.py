@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display.tables import frame_html
+from fairtk.display.tables import frame_html, number_text
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
 from fairtk.frames.columns import PARENT, PASSAGE
@@ -238,7 +238,7 @@ def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iter
         text = (
             f"{name}: in {int(out.sum())} of {len(share)} queries, more than {_UNREACHABLE:.0%} of "
             "the target is on groups without retrieved documents, so AWRF is at most "
-            f"{best.mean():.4f} on average ({best[worst]:.4f} for qid "
+            f"{number_text(best.mean())} on average ({number_text(best[worst])} for qid "
             f"{str(ranked.qids[worst])!r}, where {share[worst]:.0%} is unreachable)"
         )
         remedy = f"retrieve deeper than {cutoff}, or other documents; reranking cannot fix it"
@@ -584,7 +584,8 @@ def ties(run: pd.DataFrame, effects: pd.DataFrame, cutoff: int) -> Iterator[Find
     spread = (effects["highest"] - effects["lowest"]).to_numpy()
     if len(effects) and spread.max() >= MOVES:
         parts = [
-            f"{row.measure} is {row.lowest:.4f} to {row.highest:.4f} (now {row.now:.4f})"
+            f"{row.measure} is {number_text(row.lowest)} to {number_text(row.highest)} "
+            f"(now {number_text(row.now)})"
             for row, width in zip(effects.itertuples(), spread, strict=True)
             if width >= MOVES
         ]

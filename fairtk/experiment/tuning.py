@@ -14,6 +14,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
+from fairtk.display import number_text
 from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment.results import Results
 from fairtk.experiment.run import Experiment
@@ -249,7 +250,7 @@ class Tuning:
     grid: Results
 
     def __repr__(self) -> str:
-        rows = [f"{row.system} {row.value:.4f}" for row in self.table.itertuples()]
+        rows = [f"{row.system} {number_text(row.value)}" for row in self.table.itertuples()]
         return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values, .grid>"
 
 

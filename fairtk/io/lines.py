@@ -348,7 +348,7 @@ def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def decode_line(line: bytes, path: str | PathLike[str], number: int | None) -> str:
-    """Return a line decode_line as UTF-8; raise a `FormatError` with the line number."""
+    """Return a line decoded as UTF-8; raise a `FormatError` with the line number."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -52,7 +52,7 @@ def bias_text(bias: pd.DataFrame) -> str:
             texts.append(f"{measure}: unknown with one sample per query")
             continue
         parts = ", ".join(
-            f"{system} {bias:+.4f}"
+            f"{system} {number_text(bias, sign='+')}"
             for system, bias in zip(rows["system"], rows["bias"], strict=True)
         )
         texts.append(f"{measure}: {parts}")
@@ -266,7 +266,7 @@ def difference_table(
         [
             system,
             *(
-                signed(differences[system, m], DIGITS) + marks.get((m, system), "")
+                number_text(differences[system, m], DIGITS, sign="+") + marks.get((m, system), "")
                 for m in results.measures
             ),
         ]
@@ -372,9 +372,9 @@ def _cell(name: str, value: Any, digits: int) -> str:
     if name.startswith("p"):
         return p_text(value)
     if name in ("difference", "estimate"):
-        return signed(value, digits)
+        return number_text(value, digits, sign="+")
     if name == "effect":
-        return "undefined" if math.isnan(value) else f"{value:+.2f}"
+        return number_text(value, 2, sign="+")
     return number_text(value, digits) if isinstance(value, float) else str(value)
 
 
@@ -431,16 +431,9 @@ def interval(low: float, high: float, digits: int = 4) -> str:
     return interval_text(low, high, digits, sign="+")
 
 
-def signed(value: float, digits: int = 4) -> str:
-    """Return a difference with its sign."""
-    return "undefined" if math.isnan(value) else f"{value:+.{digits}f}"
-
-
 def p_text(value: float) -> str:
     """Return a p-value."""
-    if math.isnan(value):
-        return "undefined"
-    return "<0.0001" if value < 0.0001 else f"{value:.4f}"
+    return "<0.0001" if value < 0.0001 else number_text(value)
 
 
 def axis_text(measure: MeasureInfo) -> str:

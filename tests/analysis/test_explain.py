@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, GroupEE_L, Target
+from fairtk import AWRF, EE_D, EE_L, EE_R, GroupEE_L, Target
 from fairtk.errors import (
     DataWarning,
     InputError,
@@ -157,6 +157,8 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
                 GroupEE_L(**options, useful_only=False),
                 EE_L @ 2,
                 EE_L(bounds="exact", browsing="RBP(p=0.7)"),
+                EE_R @ 2,
+                EE_R(bounds="exact", browsing="GERR", n=9) @ 3,
             ]
         )
     )
@@ -166,7 +168,7 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
         mean = mean_of(measure, run, qrels)
         check_sums(result)
         if result.n_defined == len(labels):
-            value = 1 - result.total if measure.NAME == "AWRF" else result.total
+            value = 1 - result.total if measure.BETTER == "higher" else result.total
             assert value == pytest.approx(mean, abs=1e-12)
         shuffled = fairtk.explain(qrels, run.sample(frac=1, random_state=1), measure)
     pd.testing.assert_frame_equal(shuffled.by_rank, result.by_rank)
@@ -217,7 +219,7 @@ class TestWhatIsMissing:
         assert math.isnan(result.total) and result.by_rank["attention"].isna().all()
         assert result.by_group.empty
         assert result.to_frame().empty
-        assert "nan" in repr(result)
+        assert result.summary[1].startswith("cost (1 - AWRF): undefined")
 
 
 class TestBaseline:
@@ -293,7 +295,8 @@ class TestOneQuery:
         pd.testing.assert_frame_equal(result.by_document, pd.DataFrame(expected), check_dtype=False)
         assert "f x x" in str(result) and "f x x" in result._repr_html_()
         no_groups = fairtk.explain(self.qrels, self.run, EE_L @ 1, qid="q").by_document
-        assert no_groups.columns.tolist() == ["docno", "rank", "exposure", "label"]
+        names = ["docno", "rank", "exposure", "target", "difference", "cost", "label"]
+        assert no_groups.columns.tolist() == names
         assert no_groups["docno"].tolist() == ["a"]
 
     def test_documents_of_samples_and_of_a_baseline(self):
@@ -390,8 +393,8 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("measure", "message"),
         [
-            (EE_D @ 5, "explain: expected AWRF, GroupEE_L or EE_L"),
-            ("nDCG@5", "explain: expected AWRF, GroupEE_L or EE_L"),
+            (EE_D @ 5, "explain: expected AWRF, GroupEE_L, EE_L or EE_R"),
+            ("nDCG@5", "explain: expected AWRF, GroupEE_L, EE_L or EE_R"),
             (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
             (AWRF @ 5, "AWRF requires groups"),
             (AWRF(groups=GENDER), "AWRF requires a target"),

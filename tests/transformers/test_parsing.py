@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.errors import FairtkWarning
 from fairtk.llm import Completion
 from fairtk.llm.chat import questions
-from fairtk.transformers import QueryRefiner
 from fairtk.transformers.fair_qr.keywords import (
     AnswerError,
     changes,
@@ -141,18 +138,3 @@ def test_changes():
     assert changes("physics Prize", "physics women prize") == (["women"], [])
     assert changes("physics prize", "women physics") == (["women"], ["prize"])
     assert same_words("Physics women", "women, physics") and not same_words("a b", "a")
-
-
-def test_keywords_from_a_prompt_that_the_server_cut_are_no_refinement():
-    topics = pd.DataFrame({"qid": ["1", "2"], "query": ["word " * 100, "physics"]})
-
-    def answer(prompts):  # the server reads 10 tokens of a long prompt
-        read = [10 if "word word" in prompt else 1000 for prompt in prompts]
-        return [Completion("physics, women", tokens) for tokens in read]
-
-    refiner = QueryRefiner(answer, group="women")
-    with pytest.warns(FairtkWarning):
-        refined = refiner(topics)
-    assert refined["qid"].tolist() == ["2"]
-    assert refiner.missing["qid"].tolist() == ["1"]
-    assert "less than half" in refiner.missing["reason"].iloc[0]

@@ -32,12 +32,11 @@ from fairtk.frames.texts import words as words_of
 from fairtk.llm import Chat, ChatModel, Completion, Failure, as_chat_model
 from fairtk.llm.chat import Outcome, cost_of
 from fairtk.llm.progress import progress_bar
-from fairtk.llm.reading import after_thinking, is_prompt_cut, read
+from fairtk.llm.reading import after_thinking, read
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.remarks import NOT_REFINED
 from fairtk.stage_context import leave_notes, remark
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.generator import counts_tokens
 
 MOST_WORDS = 64
 """The maximum number of words in a list of keywords."""
@@ -271,8 +270,6 @@ def refine(
         counts = (outcome.prompt_tokens, outcome.completion_tokens, outcome.seconds)
         try:
             query = parse_completion(outcome, chat, prompt.answer, request.keywords)
-            if is_prompt_cut(outcome, chat.text) and not counts_tokens(llm):
-                raise AnswerError("the server has read less than half of the prompt")
             results.append(Refined(query, "", *counts))
         except AnswerError as error:
             llm.reject(chat)

@@ -256,13 +256,25 @@ class Loop:
                 query.stop("max_iterations reached")
         results = {query.qid: query.lists for query in queries if not query.missing}
         ranked = with_topics(system.ordering.order(self._runs, self._topics, results), self._topics)
-        rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
+        self._remark()
+        return self.outcome(ranked)
+
+    def outcome(self, ranked: pd.DataFrame, interrupted: str = "") -> FairQROutcome:
+        """Return the outcome with these rankings.
+
+        Args:
+            ranked: the rankings.
+            interrupted: the error that interrupted the loop, the reason why all queries are
+                missing; empty if it ended.
+        """
+        queries = self._queries
+        reasons = [(q, q.missing or interrupted) for q in queries if q.missing or interrupted]
+        rows = [(q.qid, q.steps[-1].iteration, reason) for q, reason in reasons]
         failed = [q for q in queries if q.failure and not q.missing]
         failures = [(q.qid, q.steps[-1].iteration, q.failure) for q in failed]
         columns = ["qid", "iteration", "reason"]
         frames = pd.DataFrame(rows, columns=columns), pd.DataFrame(failures, columns=columns)
-        self._remark()
-        look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
+        look = partial(build_trace, queries, self._runs, self._topics, self._system.ordering)
         costs = {q.qid: cost_of(s.answer for s in q.steps if s.answer) for q in queries}
         return FairQROutcome(ranked, *frames, self._waited, look, costs)
 
@@ -390,7 +402,7 @@ class Loop:
             (NO_TARGET, [query.problem == NO_TARGET for query in queries], ""),
             (IGNORED_WORDS, [len(ignored) for ignored in words], words),
         ):
-            remark(kind, "FairQR", numbers, _qids(queries), detail, stacklevel=7)
+            remark(kind, "FairQR", numbers, _qids(queries), detail, stacklevel=6)
 
 
 def _ignored_words(query: Progress, tokens: Tokens) -> list[str]:
@@ -587,6 +599,9 @@ class FairQR(FairTransformer):
     def trace(self) -> pd.DataFrame:
         """The steps of the last call, one row per query and step.
 
+        If the last call raised an error, e.g. because the budget of a ledger is spent, they are the
+        steps before it.
+
         The columns are ``qid``, ``iteration`` (0 for the original query), ``query``, ``added`` and
         ``dropped`` (words, compared with the previous keywords), ``group`` (the requested group),
         ``divergence``, ``AWRF`` (at `depth`), ``nDCG`` (with `qrels`: the track's, at `depth`),
@@ -601,7 +616,10 @@ class FairQR(FairTransformer):
 
     @property
     def missing(self) -> pd.DataFrame:
-        """The queries of the last call without a result: ``qid``, ``iteration``, ``reason``."""
+        """The queries of the last call without a result: ``qid``, ``iteration``, ``reason``.
+
+        These are all queries if the last call raised an error.
+        """
         if self._last is None:
             return pd.DataFrame(columns=["qid", "iteration", "reason"])
         return self._last.missing
@@ -620,7 +638,12 @@ class FairQR(FairTransformer):
             InputError: see `refine`.
             LLMError: see `refine`.
         """
-        self._last = self.refine(inp)
+        loop = self._loop(inp)
+        try:
+            self._last = loop.run()
+        except Exception as error:
+            self._last = loop.outcome(inp.iloc[:0], str(error))
+            raise
         waited = self._last.waited / max(1, len(inp))
         rows_by_qid = self._last.trace.groupby(QID, sort=False)
         notes = {
@@ -643,8 +666,11 @@ class FairQR(FairTransformer):
             LLMError: no call would succeed, or the budget is spent.
             OfflineError: an answer is missing, and the ledger is offline.
         """
+        return self._loop(topics).run()
+
+    def _loop(self, topics: pd.DataFrame) -> Loop:
         self.check_inputs(topics, [QID, QUERY])
-        return Loop(self, topics_by_qid(topics, "FairQR")).run()
+        return Loop(self, topics_by_qid(topics, "FairQR"))
 
     def estimate(self, topics: pd.DataFrame) -> Estimate:
         """Estimate the maximum number of calls, their tokens and price, without any call.

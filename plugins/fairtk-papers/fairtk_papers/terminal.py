@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtk.cli import echo_frame
-from fairtk.display import Table, fitted_lines
+from fairtk.display import Table, fitted_lines, number_text
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan
@@ -58,4 +58,4 @@ def _text(name: str, value: Any) -> str:
         return value
     if math.isnan(value):
         return "unknown"
-    return f"{value:.4f}" if name == "price" else f"{value:,.0f}"
+    return number_text(value) if name == "price" else f"{value:,.0f}"

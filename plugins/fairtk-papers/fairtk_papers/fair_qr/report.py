@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ from fairtk.display import (
     latex_text,
     markdown_text,
     new_figure,
+    number_text,
     svg_text,
 )
 from fairtk.groups import Groups, Target
@@ -84,7 +86,8 @@ def paper_table(results: QrResults) -> Table:
             if in_paper and len(part) and paper_attribute in ("", base):
                 value = float(part[measure].iloc[0])
                 target = results.data.target_label(attribute)
-                cells = [f"{value:.4f}", f"{printed:.4f}", f"{value - printed:+.4f}"]
+                difference = number_text(value - printed, sign="+")
+                cells = [number_text(value), number_text(printed), difference]
                 names = [attribute, target] if paper_attribute else ["", ""]
                 rows.append([*names, system, measure, *cells])
                 if not paper_attribute:  # equal for all attributes
@@ -101,8 +104,7 @@ def paper_table(results: QrResults) -> Table:
     return Table(heads, rows, caption)
 
 
-UNKNOWN = "-"
-"""The mark of an unknown price or count."""
+_Formats = dict[str, Callable[[Any], str]]
 
 LEVEL = 0.05
 """The corrected p-value below which a difference is marked."""
@@ -151,7 +153,7 @@ def interval_table(results: QrResults) -> Table:
     """Return the changes from BM25 with their intervals."""
     columns = ["attribute", "system", *MEASURES, "product of means"]
     rows = [
-        [*row[columns[:2]], *(_change(row, m) for m in MEASURES), f"{row[columns[-1]]:.4f}"]
+        [*row[columns[:2]], *(_change(row, m) for m in MEASURES), number_text(row[columns[-1]])]
         for _, row in results.table.iterrows()
         if row["system"] != BM25
     ]
@@ -170,8 +172,8 @@ def variation_table(results: QrResults) -> Table:
     for _, row in table.iterrows():
         keys = ["attribute", "variation", "setting"]
         means = counts["mean"][(counts[keys] == row[keys]).all(axis=1)]
-        mean = f"{means.iloc[0]:.2f}" if len(means) else ""
-        values = [f"{row[m]:.4f}" for m in MEASURES]
+        mean = number_text(means.iloc[0], 2) if len(means) else ""
+        values = [number_text(row[m]) for m in MEASURES]
         rows.append([*row[keys], *values, _change(row, PRODUCT), mean])
     caption = (
         f"FAIR-QR with one setting varied. Exploratory: not tested. {results.data.target_text} "
@@ -200,14 +202,15 @@ def control_table(results: QrResults) -> Table:
 
 def drift_table(results: QrResults) -> Table:
     """Return how far systems drift from BM25's rankings, and their loss in nDCG."""
-    formats = {"words kept": ".2f", "overlap": ".2f", "AWRF gained": "+.4f", "nDCG lost": "+.4f"}
-    formats = {"attribute": "", "system": "", **formats, "lost per gained": ".2f"}
+    two, change = partial(number_text, digits=2), partial(number_text, sign="+")
+    formats: _Formats = {"attribute": str, "system": str, "words kept": two, "overlap": two}
+    formats |= {"AWRF gained": change, "nDCG lost": change, "lost per gained": two}
     caption = (
         f"Against BM25. {results.data.target_text} Words kept: the share of the original words "
         "that are in the final query. Overlap: the share of BM25's top "
         f"{results.settings.cutoff} that is still in the top. For systems that refine queries, "
         "both are means over the topics with a kept refinement. Lost per gained: nDCG lost divided "
-        f"by AWRF gained (empty without a gain). Below {LEAST_KEPT:.0%} of the words or "
+        f"by AWRF gained (undefined without a gain). Below {LEAST_KEPT:.0%} of the words or "
         f"{LEAST_OVERLAP:.0%} overlap there is a warning."
     )
     return Table(list(formats), _format_rows(results.drift, formats), caption)
@@ -219,7 +222,7 @@ def tuning_table(results: QrResults) -> Table:
         [
             *(str(row[name]) for name in ("attribute", "system", "fold")),
             ", ".join(f"{k}={v}" for k, v in json.loads(row["settings"]).items()),
-            f"{row['value']:.4f}",
+            number_text(row["value"]),
             *(str(row["topics"]), f"{row['seconds']:.1f}", str(row["calls"])),
         ]
         for _, row in results.tuning.iterrows()
@@ -234,8 +237,9 @@ def tuning_table(results: QrResults) -> Table:
 
 def iteration_table(results: QrResults) -> Table:
     """Return the number of refinements in the main comparison."""
-    formats = dict.fromkeys(("attribute", "system", "count"), "") | {"mean": ".2f"}
-    formats |= dict.fromkeys(("25%", "50%", "75%", "largest"), "g")
+    formats: _Formats = {"attribute": str, "system": str, "count": str}
+    formats |= {"mean": partial(number_text, digits=2)}
+    formats |= {name: "{:g}".format for name in ("25%", "50%", "75%", "largest")}
     rows = _format_rows(results.iterations.query("variation == ''"), formats)
     heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
     caption = (
@@ -247,14 +251,15 @@ def iteration_table(results: QrResults) -> Table:
 
 def cost_table(results: QrResults) -> Table:
     """Return the mean cost of a query: calls, tokens, price and seconds."""
-    formats = {"attribute": "", "system": "", "calls": ".2f", "prompt_tokens": ".1f"}
-    formats |= {"completion_tokens": ".1f", "price": ".6f", "model seconds": ".3f"}
-    formats |= {"own seconds": ".3f", "training seconds": ".1f"}
-    rows = _format_rows(results.costs.query("variation == ''"), formats, UNKNOWN)
+    digits = {"calls": 2, "prompt_tokens": 1, "completion_tokens": 1, "price": 6}
+    digits |= {"model seconds": 3, "own seconds": 3, "training seconds": 1}
+    formats: _Formats = {"attribute": str, "system": str}
+    formats |= {name: partial(number_text, digits=n) for name, n in digits.items()}
+    rows = _format_rows(results.costs.query("variation == ''"), formats, "unknown")
     caption = (
         "Means per query. Model s: seconds of waiting for the model when its answers were "
         "recorded. Own s: seconds of retrieval, reranking and exposure, with queries in parallel. "
-        f"Training s: total seconds of all folds, with indexing. {UNKNOWN}: unknown."
+        "Training s: total seconds of all folds, with indexing."
     )
     heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
     heads += ["model s", "own s", "training s"]
@@ -269,18 +274,19 @@ def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
         [
             str(row["qid"]),
             str(row["query"]),
-            *(f"{row[n]:+.3f}" for n in (*MEASURES, "by AWRF", "by nDCG")),
+            *(number_text(row[n], 3, sign="+") for n in (*MEASURES, "by AWRF", "by nDCG")),
             str(row.get("groups", "")),
             str(row.get("note", "")),
         ]
         for _, row in extremes.iterrows()
     ]
+    means = {n: number_text(frame[n].mean(), sign="+") for n in (PRODUCT, "by AWRF", "by nDCG")}
     up, down = int((frame[PRODUCT] > 0).sum()), int((frame[PRODUCT] < 0).sum())
     caption = (
         f"FAIR-QR against BM25 by {_with_target(results, attribute)}: the product increases for "
         f"{up} of {len(frame)} topics and decreases for {down}. Its mean change "
-        f"is {frame[PRODUCT].mean():+.4f}: {frame['by AWRF'].mean():+.4f} by AWRF and "
-        f"{frame['by nDCG'].mean():+.4f} by nDCG. Rows: the largest losses and gains. Groups in "
+        f"is {means[PRODUCT]}: {means['by AWRF']} by AWRF and {means['by nDCG']} by nDCG. "
+        "Rows: the largest losses and gains. Groups in "
         "parentheses: the refinement for them was not kept."
     )
     heads = ["qid", "query", *MEASURES, "by AWRF", "by nDCG", "requested groups", "end of the loop"]
@@ -301,9 +307,10 @@ def _with_target(results: QrResults, attribute: str) -> str:
 def _mean(row: Any, measure: str) -> str:
     """Return a mean with its mark; if queries are missing, two means without a mark."""
     if not row["missing"]:
-        return f"{row[measure]:.4f}{_mark(row, measure)}"
+        return f"{number_text(row[measure])}{_mark(row, measure)}"
     answered = row[f"{measure} answered"]
-    return f"{row[measure]:.4f} ({'none' if math.isnan(answered) else f'{answered:.4f}'})"
+    text = "none" if math.isnan(answered) else number_text(answered)
+    return f"{number_text(row[measure])} ({text})"
 
 
 def _change(row: Any, measure: str) -> str:
@@ -311,7 +318,7 @@ def _change(row: Any, measure: str) -> str:
 
 
 def _with_interval(change: float, low: float, high: float) -> str:
-    text = "undefined" if math.isnan(change) else f"{change:+.4f}"
+    text = number_text(change, sign="+")
     return f"{text} {interval_text(low, high, sign='+')}"
 
 
@@ -347,11 +354,11 @@ def _mark(row: Any, measure: str) -> str:
 
 
 def _format_rows(
-    frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = ""
+    frame: pd.DataFrame, formats: _Formats, undefined: str = "undefined"
 ) -> list[list[str]]:
     """Return the columns of a frame that have a format, as rows of strings."""
     return [
-        [undefined if value != value else format(value, formats[name]) for name, value in row]
+        [undefined if value != value else formats[name](value) for name, value in row]
         for row in (row.items() for _, row in frame[list(formats)].iterrows())
     ]
 

@@ -171,17 +171,18 @@ def command(
 
 def _echo_means(results: RagResults) -> None:
     """Print a table per model, and compare its most even with its deterministic rankings."""
-    from fairtk.display import Table
+    from fairtk.display import Table, number_text
     from fairtk_papers.fair_rag.tables import EE_D, MODEL, NORMALIZED_EU
 
     rows = {model: part for model, part in results.means.groupby(MODEL)}
     for model, part in results.means_with_intervals().groupby(MODEL, sort=False):
-        cells = part.drop(columns=MODEL).astype(object).fillna("-")
+        cells = part.drop(columns=MODEL).astype(object).fillna("undefined")
         click.echo(", ".join(model))
         echo_table(Table(list(cells.columns), cells.astype(str).to_numpy().tolist()))
         even, fixed = rows[model].iloc[0], rows[model].iloc[-1]
         differences = ", ".join(
-            f"{name} {even[name]:.3f} (deterministic ranking: {fixed[name]:.3f})"
+            f"{name} {number_text(even[name], 3)} (deterministic ranking: "
+            f"{number_text(fixed[name], 3)})"
             for name in (EE_D, NORMALIZED_EU)
             if even[name] == even[name]
         )

@@ -12,7 +12,16 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
+from fairtk.display import (
+    Points,
+    SeriesStyle,
+    despine,
+    draw_trade_off,
+    interval_text,
+    new_figure,
+    number_text,
+    series_style,
+)
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require_columns
 from fairtk.measures import parse, value_bounds
@@ -99,10 +108,10 @@ def plot_trade_off(
             texts = []
             for line, wide in panel.items():
                 value, low, high, note = correlation(wide, x, y)
-                ends = f"(no interval: {note})" if note else f"[{low:.2f}, {high:.2f}]"
+                ends = f"(no interval: {note})" if note else interval_text(low, high, 2)
                 is_number = not math.isnan(value)
                 texts.append(
-                    f"{line}: r = {value:.2f} {ends}"
+                    f"{line}: r = {number_text(value, 2)} {ends}"
                     if is_number
                     else f"{line}: r is undefined ({note})"
                 )
@@ -489,21 +498,19 @@ def credit_text(values: pd.DataFrame) -> str:
     for name in (AE_D, AE_R):
         rows = table[table["measure"] == name]
         pairs = zip(rows["alpha"], rows["exposure"], rows["value"], strict=True)
-        each = "; ".join(f"{_policy_text(a)}: {_number(e)}, {_number(c)}" for a, e, c in pairs)
+        each = "; ".join(
+            f"{_policy_text(a)}: {number_text(e, 3)}, {number_text(c, 3)}" for a, e, c in pairs
+        )
         parts.append(f"{name} of exposure and of credit: {each}.")
     for alpha, part in positions.groupby("alpha", sort=False):
-        shares = ", ".join(map(_number, part["value"]))
+        shares = ", ".join(number_text(value, 3) for value in part["value"])
         parts.append(f"Shares of the positions, {_policy_text(alpha)}: {shares}.")
     return "Credit and exposure at each alpha. " + " ".join(parts)
-
-
-def _number(value: float) -> str:
-    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
     parts = []
     for alpha, part in _by_alpha(wide).items():
-        values = ", ".join(map(_number, numbers(part).to_numpy().ravel()))
+        values = ", ".join(number_text(v, 3) for v in numbers(part).to_numpy().ravel())
         parts.append(f"{_policy_text(alpha)}: {values}")
     return "; ".join(parts) or "undefined"

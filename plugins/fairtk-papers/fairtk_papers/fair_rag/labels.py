@@ -341,6 +341,13 @@ def explain_no_labels(
             f"{head} in the published labels. Use more queries (`limit`), `labels='own'` or {fewer}"
         )
     documents = labels.gains.documents
+    utility = settings.get_label_utility(task.number)
+    values = pd.concat([documents["utility"], labels.gains.baseline["utility"]])
+    if utility.upper_bound is None and (values == 0).all():
+        return (
+            f"{head}, because {utility.name} is 0 for all {len(values)} answers: "
+            f"{get(utility.name).if_zero} (option --utility, or utility in the TOML file)"
+        )
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
     remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
     return (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display import Table, rounded_text
+from fairtk.display import Table, number_text, rounded_text
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
@@ -69,11 +69,9 @@ _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", 
 
 
 def _with_interval(values: pd.Series[float]) -> str:
-    if values.isna().all():
-        return "undefined"
     (low,), (high,) = mean_intervals(values.to_numpy(float)[None])
     half = (high - low) / 2
-    return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
+    return number_text(values.mean(), 3) + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
 
 
 ANSWERS = [*MODEL, "alpha"]

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display import MarkedText, Table, latex_text, rounded_text
+from fairtk.display import MarkedText, Table, latex_text, number_text, rounded_text
 from fairtk.errors import DuplicateError, InputError, NotFoundError, UndefinedWarning
 from fairtk.frames import LABEL, QID, FloatArray, IntArray, require_columns
 from fairtk.statistics import correct_p_values, curve_values, mean_intervals, paired_test
@@ -346,7 +346,7 @@ def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
     rows = [[f"{head} (baseline utility)", *dict.fromkeys(part["interval"])]]
     for (retriever, generator), model in part.groupby(["retriever", "generator"], sort=False):
         baseline = model["baseline"].iloc[0]
-        text = "undefined" if np.isnan(baseline) else f"{baseline:.3f}"
+        text = number_text(baseline, 3)
         name = f"{retriever}+{generator} ({text})"
         rows.append([name, *map(_difference, model["value"])])
     return rows
@@ -394,7 +394,9 @@ def _slope_table(part: pd.DataFrame, number: int) -> Table:
         "at all alphas, and area below the curve of the means over 0 to 1."
     )
     low, high = part["covered"].min(), part["covered"].max()
-    share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
+    share = number_text(low, 2)
+    if low != high:
+        share += f" to {number_text(high, 2)}, by model,"
     note = (
         f"The runs cover {share} of the range 0 to 1 of {x}; the rest of the area is "
         "extrapolated. Other slopes and areas, with intervals, are in trade_offs.csv."

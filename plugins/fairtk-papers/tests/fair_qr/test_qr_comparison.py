@@ -330,7 +330,7 @@ def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
     price = results.costs.set_index("system")["price"]
     rows = cost_table(results).rows
     assert np.isnan(price["fair-qr"]) and price["bm25"] == 0
-    assert [row[5] for row in rows] == ["0.000000", "-"]
+    assert [row[5] for row in rows] == ["0.000000", "unknown"]
 
 
 def test_trec_eval_ndcg_is_another_number(data, tmp_path, bm25):
