@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -184,7 +185,9 @@ def doctor(
     Raises:
         InputError: a file does not exist, or a measure or target is invalid.
     """
-    files, runs = run_names(frame_of(run))
+    run = frame_of(run)
+    is_flat = isinstance(run, Mapping) and any(isinstance(v, Real) for v in run.values())
+    files, runs = ({}, [run]) if is_flat else run_names(run)
     if len(runs) > 1:
         groups = frame_of(groups)
         options = {"groups": groups, "target": target, "measures": measures, "cutoff": cutoff}

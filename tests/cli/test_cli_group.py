@@ -188,6 +188,7 @@ class TestListings:
 
 
 ELSEWHERE = {
+    "explain": "fairtk.analysis.explain_command",
     "frontier": "fairtk.analysis.frontier_command",
     "sensitivity": "fairtk.analysis.sensitivity_command",
     "prompts": "fairtk.batch.command",

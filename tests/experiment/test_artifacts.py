@@ -194,7 +194,13 @@ def test_a_newer_ledger_is_refused():
         Ledger(made.path)
 
 
-OUTSIDE = ("../out.txt", "/tmp/out.txt", "a/../../out.txt", "..\\out.txt", "C:out.txt")
+OUTSIDE = (
+    "../out.txt",
+    "/tmp/of-an-artifact-out.txt",
+    "a/../../out.txt",
+    "..\\out.txt",
+    "C:out.txt",
+)
 ODD = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
 
 
@@ -209,7 +215,7 @@ def test_unsafe_members_are_refused(kind):
         member.type, member.linkname = type_, "/etc/passwd"
         with pytest.raises(FormatError, match="rankings/odd"):
             cls.from_url(pack({**files, "rankings/odd": member}))
-    assert not list(Path.cwd().parent.rglob("*out.txt")) and not Path("/tmp/out.txt").exists()
+    assert not list(Path.cwd().parent.rglob("*out.txt")) and not Path(OUTSIDE[1]).exists()
     assert not list(Path(pt.io.pyterrier_home(), "artifacts").iterdir())  # nothing is left
 
 

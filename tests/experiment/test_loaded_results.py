@@ -146,6 +146,7 @@ CALLS = {
     "means": lambda r, f: r.means,
     "counts": lambda r, f: r.counts,
     "per_sample": lambda r, f: r.per_sample,
+    "warnings": lambda r, f: [(type(one), str(one)) for one in r.warnings],
     "rankings": lambda r, f: r.rankings("sampled"),
     "answers": lambda r, f: r.answers("sampled"),
     "credit": lambda r, f: r.credit("sampled"),

@@ -93,7 +93,10 @@ def target_name(target: Any) -> str:
     if isinstance(target, Mapping):
         return SHARES
     text = str(target)
-    return text if text in TARGETS else Path(text.removesuffix(".gz")).stem
+    if text in TARGETS:
+        return text
+    path = Path(text)
+    return path.with_suffix("").stem if path.suffix == ".gz" else path.stem
 
 
 def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
