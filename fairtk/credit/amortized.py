@@ -20,6 +20,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, write_figure
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
@@ -73,6 +74,13 @@ class Providers:
     summary: pd.DataFrame
     unknown: float
     settings: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        unknown = f"{self.unknown:.1%} of {self.settings['of']} is on documents without a provider"
+        return f"{frames_text(self.table, self.summary)}\n\n{unknown}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Providers") + frame_html(self.summary, "All providers")
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw the Lorenz curves of exposure and merit, and return the figure.
@@ -361,6 +369,13 @@ class QueryGain:
     table: pd.DataFrame
     comparison: pd.DataFrame
     undefined: int
+
+    def __repr__(self) -> str:
+        undefined = f"{self.undefined} queries with a group are undefined"
+        return f"{frames_text(self.table, self.comparison)}\n\n{undefined}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Gains") + frame_html(self.comparison, "All groups")
 
 
 def query_gain(

@@ -16,6 +16,7 @@ import pyterrier as pt
 from fairtk import checks
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
@@ -333,6 +334,12 @@ class OrderAudit:
     table: pd.DataFrame
     preferences: pd.DataFrame
     settings: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return frames_text(self.table, self.preferences)
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Order") + frame_html(self.preferences, "Preferences")
 
 
 def order_audit(

@@ -14,6 +14,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment.results import Results
 from fairtk.experiment.run import Experiment
@@ -75,6 +76,12 @@ class Tuned:
 
     rows: pd.DataFrame
     choices: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"{frames_text(self.choices)}\n\n{len(self.rows)} rows of the chosen systems"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.choices, f"{len(self.rows)} rows of the chosen systems")
 
 
 def cross_fit(

@@ -612,11 +612,12 @@ def as_builder(prompt: str | PromptBuilder) -> PromptBuilder:
     Raises:
         ParameterError: the object is neither a name nor a builder.
     """
-    if isinstance(prompt, str):
+    if isinstance(prompt, str) and "{" not in prompt:
         return get(prompt)
-    if isinstance(prompt, type) or not callable(prompt) or not hasattr(prompt, "fields"):
+    if isinstance(prompt, type | str) or not callable(prompt) or not hasattr(prompt, "fields"):
         raise ParameterError(
             "prompt must be a name (see fairtk.prompts.get) or a function (question, documents, "
-            f"tokenizer) with the attribute fields, got {prompt!r}"
+            f"tokenizer) with the attribute fields, got {prompt!r}; for a text with {{question}} "
+            "and {documents}, use fairtk.prompts.get('template', template=...)"
         )
     return prompt
