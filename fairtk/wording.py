@@ -16,6 +16,7 @@ def install_hint(extra: str = "") -> str:
 
 
 _ALLOWED_CONTROLS = frozenset("\t\n")
+_SHOWN = 200  # characters of a value; paths must stay readable
 _CODES = 4
 """The number of code points that a message shows of a text."""
 
@@ -72,6 +73,12 @@ def rename_hint(missing: Sequence[object], expected: str, columns: Iterable[obje
     if len(missing) != 1 or all(repr(name) in expected for name in columns):
         return ""
     return f"; if another column has its values, rename it to {missing[0]!r}"
+
+
+def short(value: object) -> str:
+    """Return the repr of a value on one line, truncated; a frame or an array can be large."""
+    text = " ".join(repr(value).split()) if not isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
 def such(count: int, noun: str = "row") -> str:

@@ -35,7 +35,7 @@ from fairtk.measures.facts import RunFacts, remarks_on_runs
 from fairtk.remarks import MISSING, emit
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
-from fairtk.wording import format_list, such
+from fairtk.wording import format_list, short, such
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
@@ -416,7 +416,7 @@ def query_gain(
     resamples = checks.integer("resamples", resamples, where, 2)
     confidence = checks.open_interval("confidence", confidence, where)
     if not isinstance(utility, ExpectedUtility):
-        raise ParameterError(f"{where}: utility must be EU(utility=...), got {utility!r}")
+        raise ParameterError(f"{where}: utility must be EU(utility=...), got {short(utility)}")
     labels = Qrels(qrels, where, (QID,), either=True)
     for frame, what in ((run, "run"), (without, "without")):
         present = labels.qids.find(Run(frame, f"{where} ({what})", either=True).qids)
