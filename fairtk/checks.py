@@ -15,6 +15,7 @@ from os import PathLike
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
+from fairtk.wording import short
 
 __all__ = [
     "boolean",
@@ -227,4 +228,4 @@ def _real(value: Any) -> float:
 
 
 def _error(name: str, value: Any, where: str, rule: str) -> ParameterError:
-    return ParameterError(f"{where}{': ' if where else ''}{name} must {rule}, got {value!r}")
+    return ParameterError(f"{where}{': ' if where else ''}{name} must {rule}, got {short(value)}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
 
-from fairtk.wording import did_you_mean, install_hint
+from fairtk.wording import did_you_mean, install_hint, short
 
 __all__ = [
     "ChangedWarning",
@@ -102,7 +102,7 @@ class NotFoundError(InputError):
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
-        super().__init__(f"unknown {kind} {name!r}{did_you_mean(str(name), known)}")
+        super().__init__(f"unknown {kind} {short(name)}{did_you_mean(str(name), known)}")
 
 
 class MissingExtraError(FairtkError, ImportError):

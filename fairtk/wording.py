@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os.path import commonprefix
 
 __all__ = ["did_you_mean", "format_list"]
@@ -16,6 +16,7 @@ def install_hint(extra: str = "") -> str:
 
 
 _ALLOWED_CONTROLS = frozenset("\t\n")
+_SHOWN = 200  # characters of a value; paths must stay readable
 _CODES = 4
 """The number of code points that a message shows of a text."""
 
@@ -65,6 +66,19 @@ def missing_columns(missing: Iterable[object], expected: str, columns: Iterable[
     such = "column" if len(names) == 1 else "columns"
     present = format_list(columns, 12) or "no columns"
     return f"missing {such} {format_list(names, 9)}; expected {expected}, got {present}"
+
+
+def rename_hint(missing: Sequence[object], expected: str, columns: Iterable[object]) -> str:
+    """Return how to name a missing column; ``""`` unless another column can have its values."""
+    if len(missing) != 1 or all(repr(name) in expected for name in columns):
+        return ""
+    return f"; if another column has its values, rename it to {missing[0]!r}"
+
+
+def short(value: object) -> str:
+    """Return the repr of a value on one line, truncated; a frame or an array can be large."""
+    text = " ".join(repr(value).split()) if not isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
 def such(count: int, noun: str = "row") -> str:

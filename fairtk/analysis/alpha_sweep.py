@@ -473,7 +473,10 @@ def frontier(
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}
-    grid = sorted({float(alpha) for alpha in alphas})
+    grid = sorted(
+        float(alpha) if alpha == DETERMINISTIC else float(checks.exponent(alpha, "frontier"))
+        for alpha in dict.fromkeys(checks.listed("alphas", alphas, "frontier"))
+    )
     if not grid:
         raise ParameterError("frontier: `alphas` is empty; give the exponents to sweep")
     if len(exact) == 2:

@@ -30,6 +30,7 @@ from fairtk.measures.ee import ExposureOfDocuments
 from fairtk.measures.expected_exposure import ExpectedExposure
 from fairtk.measures.group_ee import GroupExpectedExposureLoss
 from fairtk.measures.labeled_run import LabeledRun
+from fairtk.wording import short
 
 REST = -1
 """The level of all groups (or documents) with a target that are not listed."""
@@ -91,7 +92,7 @@ def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
         for before, end in zip([0, *ends], ends, strict=False)
     ):
         raise ParameterError(
-            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20], got {last!r}"
+            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20], got {short(last)}"
         )
     return (*(int(end) for end in ends if end < depth), depth)
 

@@ -48,7 +48,7 @@ from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import reading
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -486,7 +486,9 @@ def _of_query(qid: str, qrels: Any, runs: list[Any], where: str) -> list[pd.Data
     if parts[0].empty:
         missing = "the qrels" if len(parts[1]) else "qrels and run"
         known = format_list(map(str, frames[0][QID].unique()), 3)
-        raise InputError(f"{where}: qid {qid!r} is missing from {missing}; the qrels have {known}")
+        raise InputError(
+            f"{where}: qid {short(qid)} is missing from {missing}; the qrels have {known}"
+        )
     return parts
 
 

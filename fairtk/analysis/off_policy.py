@@ -47,7 +47,7 @@ from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.labeled_run import UNREAD_PROMPT
-from fairtk.wording import format_list, such
+from fairtk.wording import format_list, short, such
 
 DRAWN = 64
 """The number of rankings per query drawn to check the policy of given rankings."""
@@ -427,7 +427,8 @@ def off_policy_utility(
     checks.number("least_effective", least_effective, WHERE)
     if not isinstance(answers, Mapping) or not answers:
         raise ParameterError(
-            f"{WHERE}: `answers` must be a dict from alpha to frame, got {answers!r}"
+            f"{WHERE}: `answers` must be a dict from alpha to frame, e.g. {{2: answers}}, "
+            f"got {short(answers)}"
         )
     sources = {checks.exponent(alpha, WHERE): frame_of(frame) for alpha, frame in answers.items()}
     exponents = _exponents(alphas)
@@ -455,9 +456,8 @@ def off_policy_utility(
 
 
 def _exponents(alphas: Any) -> list[float]:
-    if isinstance(alphas, str) or not isinstance(alphas, Iterable):
-        raise ParameterError(f"{WHERE}: `alphas` must be a list of exponents, got {alphas!r}")
-    exponents = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
+    listed = checks.listed("alphas", alphas, WHERE)
+    exponents = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in listed))
     if not exponents:
         raise ParameterError(f"{WHERE}: `alphas` must not be empty")
     return exponents

@@ -21,6 +21,7 @@ from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, number_text, write_figure
 from fairtk.display.figures import draw_shares
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
@@ -35,7 +36,7 @@ from fairtk.measures.facts import RunFacts, remarks_on_runs
 from fairtk.remarks import MISSING, emit
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
-from fairtk.wording import format_list, such
+from fairtk.wording import format_list, short, such
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
@@ -74,6 +75,13 @@ class Providers:
     summary: pd.DataFrame
     unknown: float
     settings: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        unknown = f"{self.unknown:.1%} of {self.settings['of']} is on documents without a provider"
+        return f"{frames_text(self.table, self.summary)}\n\n{unknown}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Providers") + frame_html(self.summary, "All providers")
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw the Lorenz curves of exposure and merit, and return the figure.
@@ -425,6 +433,13 @@ class QueryGain:
     comparison: pd.DataFrame
     undefined: int
 
+    def __repr__(self) -> str:
+        undefined = f"{self.undefined} queries with a group are undefined"
+        return f"{frames_text(self.table, self.comparison)}\n\n{undefined}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Gains") + frame_html(self.comparison, "All groups")
+
 
 def query_gain(
     qrels: pd.DataFrame,
@@ -464,7 +479,7 @@ def query_gain(
     resamples = checks.integer("resamples", resamples, where, 2)
     confidence = checks.open_interval("confidence", confidence, where)
     if not isinstance(utility, ExpectedUtility):
-        raise ParameterError(f"{where}: utility must be EU(utility=...), got {utility!r}")
+        raise ParameterError(f"{where}: utility must be EU(utility=...), got {short(utility)}")
     labels = Qrels(qrels, where, (QID,), either=True)
     for frame, what in ((run, "run"), (without, "without")):
         present = labels.qids.find(Run(frame, f"{where} ({what})", either=True).qids)

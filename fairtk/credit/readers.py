@@ -16,6 +16,7 @@ import pyterrier as pt
 from fairtk import checks
 from fairtk.credit.frame import Credit
 from fairtk.display import despine, new_figure, write_figure
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
@@ -43,7 +44,7 @@ from fairtk.statistics.intervals import (
     percentile_interval,
 )
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
-from fairtk.wording import such
+from fairtk.wording import short, such
 
 STEEP = 2
 """An alpha above which documents rarely change positions."""
@@ -334,6 +335,12 @@ class OrderAudit:
     preferences: pd.DataFrame
     settings: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return frames_text(self.table, self.preferences)
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, "Order") + frame_html(self.preferences, "Preferences")
+
 
 def order_audit(
     transformer: pt.Transformer,
@@ -342,7 +349,7 @@ def order_audit(
     *,
     qrels: pd.DataFrame | None = None,
     measure: Any = None,
-    groups: Groups | None = None,
+    groups: Groups | pd.DataFrame | None = None,
     target: Target | None = None,
     cutoff: int | None = None,
     resamples: int = 1000,
@@ -379,9 +386,10 @@ def order_audit(
     resamples = checks.integer("resamples", resamples, where, 2)
     confidence = checks.open_interval("confidence", confidence, where)
     if measure is not None and qrels is None:
-        raise ParameterError(f"{where}: qrels are required for measure={measure!r}")
+        raise ParameterError(f"{where}: qrels are required for measure={short(measure)}")
     if target is not None and groups is None:
         raise ParameterError(f"{where}: groups are required for target")
+    groups = None if groups is None else Groups.of(groups)
     orders = FairSampler(alpha=0, n_samples=n, seed=seed)(run)
     out = PerSample(transformer)(orders)
     before, after = Run(orders, f"{where} (run)"), Run(out, f"{where} (output)").checked()

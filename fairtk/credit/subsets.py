@@ -48,7 +48,7 @@ from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
-from fairtk.wording import such
+from fairtk.wording import short, such
 
 MOST_EXACT = 20
 """The maximum number of documents for exact values from all 2^k sets; more take gigabytes."""
@@ -241,6 +241,13 @@ def from_answers(
     query = run.ranking_query
     source, mask = (numbers[c][run.order][start] for c in (SOURCE_SAMPLE, SUBSET))
     utility = get(utility) if isinstance(utility, str) else utility
+    if not (
+        callable(utility) and hasattr(utility, "name") and hasattr(utility, "higher_is_better")
+    ):
+        raise ParameterError(
+            f"{where}: utility must be a name such as 'rougeL' or a fairtk.utilities.Utility, got "
+            f"{short(utility)}"
+        )
     check_lists(answers[QANSWER].to_numpy(), run.refuse)
     cell, texts = flattened(first[QANSWER].tolist())
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices

@@ -319,6 +319,14 @@ def frame_html(
     return html_text(as_texts(frame.head(most), caption + more), pictures[:most])
 
 
+def frames_text(*frames: Any) -> str:
+    """Return frames as text, one below the other, without their indexes and empty notes."""
+    parts = [
+        f.drop(columns="note") if "note" in f and f["note"].eq("").all() else f for f in frames
+    ]
+    return "\n\n".join(part.to_string(index=False) for part in parts if len(part))
+
+
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
 """Functions that format a `Table`, by format."""
 

@@ -39,6 +39,7 @@ from fairtk.experiment.work import (
     to_worker,
 )
 from fairtk.interpreters import ENDED, Interpreter, cores
+from fairtk.wording import short
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """A function that runs a task; it gets the stages of ``task.needs`` by key, and the task."""
@@ -393,7 +394,7 @@ class DaskExecutor:
         if not is_valid or getattr(scheduler, "asynchronous", False):
             raise ParameterError(
                 "scheduler must be the address of a Dask scheduler, the path of a scheduler file, "
-                f"or a client or cluster that is not asynchronous, got {scheduler!r}; on one "
+                f"or a client or cluster that is not asynchronous, got {short(scheduler)}; on one "
                 "machine, use executor='processes'"
             )
         self.scheduler = scheduler
@@ -649,11 +650,11 @@ def as_executor(choice: Any, workers: int | None, scheduler: Any = None) -> Exec
     if hasattr(choice, "scheduler_info") and scheduler is None:
         choice, scheduler = "dask", choice
     if scheduler is not None and choice != "dask":
-        raise ParameterError(f"scheduler is only valid with executor='dask', got {choice!r}")
+        raise ParameterError(f"scheduler is only valid with executor='dask', got {short(choice)}")
     if not isinstance(choice, str):
         if not hasattr(choice, "open") or not hasattr(choice, "default_threads"):
             raise ParameterError(
-                f"executor must be one of {list(NAMES)} or an executor, got {choice!r}"
+                f"executor must be one of {list(NAMES)} or an executor, got {short(choice)}"
             )
         if workers is not None:
             raise ParameterError(

@@ -46,6 +46,7 @@ from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 from fairtk.transformers.generator import CONTENT_MODELS
 from fairtk.transformers.seen import Log, Seen
+from fairtk.wording import short
 
 Adapter = Callable[[Any], dict[str, Any]]
 """A function that returns the settings of an object, which are described recursively."""
@@ -370,7 +371,7 @@ def identified(transformer: Any, name: str) -> Any:
         )
     if not isinstance(name, str) or not name.strip():
         raise IdentityError(
-            f"identified: expected a name with a version, e.g. 'my reranker, v2', got {name!r}"
+            f"identified: expected a name with a version, e.g. 'my reranker, v2', got {short(name)}"
         )
     wrapper = IdentifiedFunction if is_function else Identified
     return wrapper(transformer, name)

@@ -15,6 +15,7 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.display import number_text
+from fairtk.display.tables import frame_html, frames_text
 from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment.results import Results
 from fairtk.experiment.run import Experiment
@@ -24,7 +25,7 @@ from fairtk.frames import LABEL, QID, SAMPLE, digest, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.ids import as_strings
 from fairtk.transformers import Fitted
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -77,6 +78,12 @@ class Tuned:
     rows: pd.DataFrame
     choices: pd.DataFrame
 
+    def __repr__(self) -> str:
+        return f"{frames_text(self.choices)}\n\n{len(self.rows)} rows of the chosen systems"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.choices, f"{len(self.rows)} rows of the chosen systems")
+
 
 def cross_fit(
     results: Results,
@@ -114,6 +121,10 @@ def cross_fit(
         InputError: `folds` has no fold for a topic; or the measure is undefined, or all systems
             failed, for all topics outside a fold.
     """
+    if not isinstance(results, Results):
+        raise ParameterError(
+            f"cross_fit: results must be those of fairtk.Experiment, got {short(results)}"
+        )
     info = results.info(measure)
     of_measure = results.per_query[results.per_query["measure"] == info.label]
     # sorted by qid, because sums must not depend on the order of the topics
@@ -202,12 +213,12 @@ def combinations(grid: Grid, where: str = "combinations") -> list[Settings]:
     for part in grid if isinstance(grid, list | tuple) else [grid]:
         if not isinstance(part, Mapping):
             raise ParameterError(
-                f"{where}: a grid must be a dict from setting to list of values, got {part!r}"
+                f"{where}: a grid must be a dict from setting to list of values, got {short(part)}"
             )
         for name, values in part.items():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
                 raise ParameterError(
-                    f"{where}: the values of {name!r} must be a list, got {values!r}"
+                    f"{where}: the values of {name!r} must be a list, got {short(values)}"
                 )
         for row in itertools.product(*part.values()):
             settings = dict(zip(part, row, strict=True))
@@ -304,6 +315,11 @@ def tune(
         FairtkError: `build` fails for all settings, or all pipelines fail; the message has their
             settings. If only some fail, a warning names them, and the others are kept.
     """
+    if not callable(build):
+        raise ParameterError(
+            "tune: build must be a function that returns a pipeline for settings, got "
+            f"{short(build)}; to choose among systems, use fairtk.cross_fit"
+        )
     topics, qrels = frame_of(topics), as_frame(qrels, LABEL, "tune: qrels")
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import ColumnError
-from fairtk.wording import format_list, missing_columns
+from fairtk.wording import format_list, missing_columns, rename_hint
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -122,10 +122,9 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> 
     needed = checks.listed("columns", columns)
     missing = [c for c in needed if c not in frame.columns]
     if missing:
-        raise ColumnError(
-            f"{where}: {missing_columns(missing, format_list(needed, 9), frame.columns)}"
-            + (_GOLD if GOLD_ANSWER in missing else "")
-        )
+        expected = format_list(needed, 9)
+        hint = _GOLD if GOLD_ANSWER in missing else rename_hint(missing, expected, frame.columns)
+        raise ColumnError(f"{where}: {missing_columns(missing, expected, frame.columns)}{hint}")
 
 
 def refuse_subsets(frame: pd.DataFrame, where: str) -> None:

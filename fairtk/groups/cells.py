@@ -18,7 +18,7 @@ from fairtk.frames import IntArray
 from fairtk.frames.schema import Refuse, RowProblem, short_repr
 from fairtk.groups.rows import expand_runs
 from fairtk.remarks import SEVERAL_GROUPS, SIMILAR_GROUPS, UNKNOWN_SPELLINGS, Remark
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 SPELLINGS = frozenset({"", "<na>", "n/a", "nan", "none", "null", "unknown"})
 """Common spellings of an unknown group, in lower case."""
@@ -33,7 +33,7 @@ def check_separator(separator: Any, where: str) -> str | None:
     """Return the separator of groups in a cell; `None` if each text is one group."""
     if separator is None or (isinstance(separator, str) and separator):
         return separator
-    raise ParameterError(f"{where}: separator must be a text such as '|', got {separator!r}")
+    raise ParameterError(f"{where}: separator must be a text such as '|', got {short(separator)}")
 
 
 def check_unknown_values(values: Any, where: str) -> frozenset[str] | None:

@@ -12,6 +12,7 @@ from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray
 from fairtk.groups.rows import Distributions, SparseRows
+from fairtk.wording import short
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def log_base(base: float | str) -> float:
     except (TypeError, ValueError):
         value = 0.0
     if not 1 < value < math.inf:
-        raise ParameterError(f"base must be 'e' or a number above 1, got {base!r}")
+        raise ParameterError(f"base must be 'e' or a number above 1, got {short(base)}")
     return 1.0 if base == "e" else math.log(value)
 
 

@@ -63,7 +63,7 @@ from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import as_run
 from fairtk.io.tables import check_weights, name_and_path, stem, write_table
 from fairtk.stage_context import remark_on_input
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -708,7 +708,7 @@ def _levels(
         names = [unknown]  # an empty frame
     order = level_order(names, unknown) if levels is None else tuple(levels)
     if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
-        raise ParameterError(f"{where}: levels must be a list of strings, got {levels!r}")
+        raise ParameterError(f"{where}: levels must be a list of strings, got {short(levels)}")
     if len(set(order)) < len(order):
         twice = next(level for level in order if order.count(level) > 1)
         raise DuplicateError(f"{where}: duplicate level {twice!r}")

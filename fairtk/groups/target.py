@@ -64,7 +64,7 @@ from fairtk.groups.rows import Distributions, FactoredRows, SparseRows, case_mas
 from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
-from fairtk.wording import did_you_mean, format_list, missing_columns
+from fairtk.wording import did_you_mean, format_list, missing_columns, rename_hint
 
 _FEW_LEVELS = 1 << 12
 
@@ -745,8 +745,11 @@ def _refuse(is_missing: BoolArray, ours: LevelSpace, place: int, space: LevelSpa
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
-        expected = format_list([*(columns or [GROUP]), WEIGHT], 9)
-        raise ColumnError(f"{where}: {missing_columns([WEIGHT], expected, frame.columns)}")
+        attributes = [GROUP] if groups is None else [GROUP, *groups.space.names]
+        named = [c for c in columns if c in attributes]
+        expected = format_list([*(named or columns or [GROUP]), WEIGHT], 9)
+        hint = rename_hint([WEIGHT], expected, frame.columns)
+        raise ColumnError(f"{where}: {missing_columns([WEIGHT], expected, frame.columns)}{hint}")
     if groups is None:
         if GROUP in columns:
             return [GROUP]

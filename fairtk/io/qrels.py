@@ -68,7 +68,7 @@ from fairtk.io.rows import (
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
 from fairtk.remarks import REPEATED_ROWS, Remark
 from fairtk.stage_context import remark_on_input
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 ANSWER_COLUMNS = (QANSWER, ANSWER_STATUS, PROMPT_ID)
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
@@ -465,7 +465,7 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
         return dataset
     raise InputError(
         f"{where}: expected a dataset id, an ir_datasets Dataset or a PyTerrier dataset of one, "
-        f"got {dataset!r}"
+        f"got {short(dataset)}"
     )
 
 

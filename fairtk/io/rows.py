@@ -61,7 +61,7 @@ from fairtk.io.lines import (
     source,
 )
 from fairtk.io.parquet import read_parquet
-from fairtk.wording import format_list, missing_columns
+from fairtk.wording import format_list, missing_columns, rename_hint
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; unlike ``float``, without ``1_000`` and digits of other scripts."""
@@ -118,6 +118,9 @@ class Rows:
         if missing:
             expected = f"{what} with {format_list(columns, 9)}"
             message = missing_columns(missing, expected, self.frame.columns)
+            message += rename_hint(missing, expected, self.frame.columns)
+            if self.head is not None and len(missing) == len(columns) > 1:
+                message += "; the first line must have the names of the columns"
             for value in {LABEL, SCORE}.intersection(missing):
                 message = swapped_message(self.frame.columns, value) or message
             raise FormatError(message, path=self.path, line=self.head)

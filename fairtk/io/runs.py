@@ -59,6 +59,7 @@ from fairtk.io.rows import (
 from fairtk.io.tables import write_table
 from fairtk.remarks import NO_ROWS, RANKS_DISAGREE, Remark
 from fairtk.stage_context import remark_on_input
+from fairtk.wording import short
 
 Order = Literal["auto", "rank", "score"]
 
@@ -388,7 +389,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     """
     coded = Run(run, "write_run").checked()
     if not isinstance(tag, str):
-        raise ParameterError(f"write_run: tag must be a string, got {tag!r}")
+        raise ParameterError(f"write_run: tag must be a string, got {short(tag)}")
     if is_parquet_name(path):
         refuse_aliases("write_run", coded.frame.columns)
         write_table(with_numbers(coded.frame, SCORE, RANK, SAMPLE), path)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.llm.hugging_face import HuggingFaceModel, padded
@@ -55,11 +56,7 @@ class Encoder(HuggingFaceModel, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.allow_pickled_weights, bool):
-            raise ParameterError(
-                f"{type(self).__name__}: allow_pickled_weights must be True or False, got "
-                f"{self.allow_pickled_weights!r}"
-            )
+        checks.boolean("allow_pickled_weights", self.allow_pickled_weights, type(self).__name__)
 
     def encode(self, texts: Sequence[str]) -> Any:
         """Return one vector per text: the rows of a dense or sparse (CSR) array.

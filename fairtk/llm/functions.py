@@ -13,6 +13,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import digest
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 from fairtk.llm.tokenizers import PromptTokenizer
+from fairtk.wording import short
 
 FAILED = {
     "ERROR::reduce_length": "the prompt is too long",
@@ -66,7 +67,7 @@ class FunctionModel(ChatModel):
         if isinstance(function, type) or not callable(generate):
             raise ParameterError(
                 "llm must be a model, a function from prompts to answers, or an object with "
-                f"generate(prompts), got {function!r}"
+                f"generate(prompts), got {short(function)}"
             )
         if name is not None:
             checks.text("name", name, "FunctionModel")

@@ -34,7 +34,7 @@ from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.plugins import registry
 from fairtk.plugins.registry import refuse_unknown_options
-from fairtk.wording import did_you_mean
+from fairtk.wording import did_you_mean, short
 
 UNLIMITED = 10**9
 """A ``model_max_length`` from this value on means no limit (Hugging Face uses 1e30)."""
@@ -612,11 +612,12 @@ def as_builder(prompt: str | PromptBuilder) -> PromptBuilder:
     Raises:
         ParameterError: the object is neither a name nor a builder.
     """
-    if isinstance(prompt, str):
+    if isinstance(prompt, str) and "{" not in prompt:
         return get(prompt)
-    if isinstance(prompt, type) or not callable(prompt) or not hasattr(prompt, "fields"):
+    if isinstance(prompt, type | str) or not callable(prompt) or not hasattr(prompt, "fields"):
         raise ParameterError(
             "prompt must be a name (see fairtk.prompts.get) or a function (question, documents, "
-            f"tokenizer) with the attribute fields, got {prompt!r}"
+            f"tokenizer) with the attribute fields, got {short(prompt)}; for a text with "
+            "{question} and {documents}, use fairtk.prompts.get('template', template=...)"
         )
     return prompt

@@ -20,6 +20,7 @@ from fairtk.frames.answers import (
     UNREADABLE,
 )
 from fairtk.llm.chat import Completion
+from fairtk.wording import short
 
 CUTS = (CUT, PROMPT_CUT)
 """The statuses of `on_cut`."""
@@ -58,7 +59,7 @@ def check_reader(answer: Any, where: str) -> AnswerReader:
         return answer  # type: ignore[no-any-return]
     raise ParameterError(
         f"{where}: answer must be 'plain', 'after-thinking', 'json:KEY' or a function from a text "
-        f"to an answer, got {answer!r}"
+        f"to an answer, got {short(answer)}"
     )
 
 

@@ -16,6 +16,7 @@ from fairtk.errors import ParameterError
 from fairtk.frames import EqualByContent, digest
 from fairtk.llm.chat import Chat, Message
 from fairtk.llm.prompts import get
+from fairtk.wording import short
 
 NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
 """The names of coded levels in prompts."""
@@ -64,7 +65,9 @@ def as_refinement_prompt(
     if isinstance(prompt, Mapping):
         options = {str(key): value for key, value in prompt.items() if key != "name"}
         if not isinstance(prompt.get("name"), str):
-            raise ParameterError(f"{where}: prompt must have the name of a prompt, got {prompt!r}")
+            raise ParameterError(
+                f"{where}: prompt must have the name of a prompt, got {short(prompt)}"
+            )
         builder = get(prompt["name"], **options)
     elif isinstance(prompt, str):
         builder = get(prompt)
@@ -75,7 +78,7 @@ def as_refinement_prompt(
     ):
         raise ParameterError(
             f"{where}: prompt must be 'refine', 'refine-few-shot', 'refine-chain-of-thought', or "
-            f"a function of a Refinement with the attributes name and answer, got {prompt!r}"
+            f"a function of a Refinement with the attributes name and answer, got {short(prompt)}"
         )
     return builder
 

@@ -53,7 +53,7 @@ from fairtk.llm.servers import (
     parse_base_url,
     parse_retry_after,
 )
-from fairtk.wording import did_you_mean
+from fairtk.wording import did_you_mean, short
 
 ENDPOINTS = ("chat", "completions")
 """Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""
@@ -148,7 +148,7 @@ class OpenAICompatible(ChatModel):
     ) -> None:
         where = "OpenAICompatible"
         if not str(model).strip():
-            raise ParameterError(f"{where}: model must be the name of a model, got {model!r}")
+            raise ParameterError(f"{where}: model must be the name of a model, got {short(model)}")
         urls = parse_base_url(base_url)
         if api_key_env is not None and not (
             isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env)
@@ -626,7 +626,7 @@ def _effort(effort: Any) -> str | None:
     if effort is not None and not (isinstance(effort, str) and effort.strip()):
         raise ParameterError(
             "OpenAICompatible: reasoning_effort must be a word such as 'low', or None, got "
-            f"{effort!r}"
+            f"{short(effort)}"
         )
     return effort
 

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairtk.errors import DataWarning, ParameterError
+from fairtk.wording import short
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -182,7 +183,7 @@ def parse_base_url(base_url: Any) -> list[str]:
     if not isinstance(urls, list | tuple) or not all(isinstance(url, str) for url in urls):
         raise ParameterError(
             "OpenAICompatible: base_url must be the address of a server, or a list of addresses, "
-            f"got {base_url!r}"
+            f"got {short(base_url)}"
         )
     urls = [url.strip() for url in urls]
     for index, url in enumerate(urls):

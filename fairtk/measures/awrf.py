@@ -27,7 +27,7 @@ from fairtk.measures.parsing import format_measure
 from fairtk.measures.scores import Scores
 from fairtk.plugins import parse_browsing_model
 from fairtk.remarks import FEW_GROUPS, UNREACHABLE, Remark
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -94,7 +94,9 @@ class AttentionWeightedRankFairness(FairMeasure):
         """Raise a `ParameterError` for an invalid base or combination of parameters."""
         base = self["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
-            raise ParameterError(f"{self.NAME}: base must be 'e' or a number above 1, got {base!r}")
+            raise ParameterError(
+                f"{self.NAME}: base must be 'e' or a number above 1, got {short(base)}"
+            )
         if "groups" in self.params and "target" in self.params:
             self.target_for(self.groups)
 

@@ -154,9 +154,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             return  # a shared base class
         if not cls.NAME.isidentifier():
             raise ParameterError(f"measure {cls.NAME!r}: NAME must be a Python identifier")
-        for name in ("PRETTY_NAME", "BETTER", "MISSING"):
-            if not hasattr(cls, name):
-                raise ParameterError(f"measure {cls.NAME} must declare {name}")
+        missing = [name for name in ("PRETTY_NAME", "BETTER", "MISSING") if not hasattr(cls, name)]
+        if missing:
+            raise ParameterError(f"measure {cls.NAME} must declare {', '.join(missing)}")
         if cls.BETTER not in ("higher", "lower"):
             raise ParameterError(f"measure {cls.NAME}: BETTER must be 'higher' or 'lower'")
         if not (cls.__doc__ or "").strip():

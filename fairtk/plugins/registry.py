@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from fairtk import checks
 from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterError, PluginError
-from fairtk.wording import did_you_mean
+from fairtk.wording import did_you_mean, short
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
@@ -436,7 +436,7 @@ def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingMode
     if model.stop > 0:
         raise ParameterError(
             f"{where}: browsing must be a model without a cascade, e.g. TREC, DCG or RBP(p=0.8), "
-            f"got {browsing!r}"
+            f"got {short(browsing)}"
         )
     return model
 
@@ -457,7 +457,7 @@ def _as_object(
     if not isinstance(made, registry.base_class):
         raise ParameterError(
             f"{where}: expected a {registry.kind} or its name, e.g. {registry.names()[0]!r}, got "
-            f"{value!r}"
+            f"{short(value)}"
         )
     return made
 

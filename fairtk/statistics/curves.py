@@ -14,6 +14,7 @@ from fairtk.frames import FloatArray, IntArray
 from fairtk.statistics.arrays import ZERO, check_drawing, numbers
 from fairtk.statistics.bootstrap import batches
 from fairtk.statistics.intervals import TOO_FEW, percentile_interval
+from fairtk.wording import short
 
 _SAME = 1e-9
 """Positions that differ by less are equal up to rounding."""
@@ -81,7 +82,7 @@ def curve_values(
     checks.integer("seed", seed, least=0)
     checks.boolean("increasing", increasing)
     if not span[0] < span[1]:
-        raise ParameterError(f"`span` must be increasing, got {span!r}")
+        raise ParameterError(f"`span` must be increasing, got {short(span)}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries
     estimates = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)

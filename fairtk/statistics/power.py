@@ -10,6 +10,7 @@ import numpy.typing as npt
 from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray
+from fairtk.wording import short
 
 
 def power_of_test(
@@ -65,7 +66,7 @@ def queries_needed(
         checks.open_interval(name, value)
     rule = "be a finite number other than 0"
     if checks.number("difference", difference, least=-math.inf, rule=rule) == 0:
-        raise ParameterError(f"difference must {rule}, got {difference!r}")
+        raise ParameterError(f"difference must {rule}, got {short(difference)}")
     checks.number("deviation", deviation)
     if deviation == 0:
         return 2

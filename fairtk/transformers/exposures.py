@@ -17,6 +17,7 @@ from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, as_numbers
 from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.samplers import useful_first
+from fairtk.wording import short
 
 # ranks are ignored if the sum of their weights is below this value
 _TAIL = 1e-14
@@ -119,7 +120,7 @@ class PlackettLuceExposure(ExposureTransformer):
             alpha = list(alpha)
             self.alpha = [checks.exponent(one, name) for one in alpha]
             if len(set(self.alpha)) < max(1, len(self.alpha)):
-                raise ParameterError(f"{name}: alpha must be distinct numbers, got {alpha!r}")
+                raise ParameterError(f"{name}: alpha must be distinct numbers, got {short(alpha)}")
         else:
             self.alpha = checks.exponent(alpha, name)
 

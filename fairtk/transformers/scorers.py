@@ -32,6 +32,7 @@ from fairtk.frames.schema import encode_ids
 from fairtk.llm.encoders import Encoder, MeanEncoder, SpladeEncoder
 from fairtk.llm.loading import require_packages
 from fairtk.transformers.base import FairTransformer
+from fairtk.wording import short
 
 Tokenizer = Callable[[str], Iterable[str]]
 
@@ -230,7 +231,7 @@ class BM25Scorer(Scorer):
         if tokenize != "whitespace" and not callable(tokenize):
             raise ParameterError(
                 "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words, "
-                f"got {tokenize!r}"
+                f"got {short(tokenize)}"
             )
         self.k1 = k1
         self.b = b

@@ -244,7 +244,7 @@ def test_rankings_that_the_policy_cannot_draw_are_refused():
     [
         ({"answers": {}}, ParameterError, "dict from alpha to frame"),
         ({"alphas": []}, ParameterError, "`alphas` must not be empty"),
-        ({"alphas": 3}, ParameterError, "list of exponents"),
+        ({"alphas": 3}, ParameterError, "alphas must be a list"),
         ({"alphas": [float("nan")]}, ParameterError, "finite number"),
         ({"alphas": ["9" * 400]}, ParameterError, "finite number"),
         ({"alphas": [10**400]}, ParameterError, "finite number"),

@@ -37,6 +37,7 @@ from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinemen
 from fairtk.remarks import NOT_REFINED
 from fairtk.stage_context import leave_notes, remark
 from fairtk.transformers.base import FairTransformer
+from fairtk.wording import short
 
 MOST_WORDS = 64
 """The maximum number of words in a list of keywords."""
@@ -327,7 +328,7 @@ class QueryRefiner(FairTransformer):
         if group is not None and not isinstance(group, str | Mapping):
             raise ParameterError(
                 f"QueryRefiner: group must be a name, a mapping from qid to name, or None for the "
-                f"column {GROUP!r}, got {group!r}"
+                f"column {GROUP!r}, got {short(group)}"
             )
         if temperature is not None:
             checks.number("temperature", temperature, "QueryRefiner")
@@ -336,7 +337,9 @@ class QueryRefiner(FairTransformer):
         self.group = group
         self.prompt = as_refinement_prompt(prompt, "QueryRefiner")
         if not isinstance(attribute, str):
-            raise ParameterError(f"QueryRefiner: attribute must be a string, got {attribute!r}")
+            raise ParameterError(
+                f"QueryRefiner: attribute must be a string, got {short(attribute)}"
+            )
         self.attribute = attribute
         self.temperature = temperature
 

@@ -62,6 +62,7 @@ from fairtk.transformers.fair_qr.ordering import (
     under_represented,
     with_topics,
 )
+from fairtk.wording import short
 
 _ABOUT = ["qid", "iteration", "query", "added", "dropped", "group"]
 
@@ -529,7 +530,7 @@ class FairQR(FairTransformer):
         where = "FairQR"
         for name, stage in (("retriever", retriever), ("reranker", reranker)):
             if not hasattr(stage, "transform") and not (name == "reranker" and stage is None):
-                raise ParameterError(f"{where}: {name} must be a transformer, got {stage!r}")
+                raise ParameterError(f"{where}: {name} must be a transformer, got {short(stage)}")
         for name, value, kind in (("groups", groups, Groups), ("target", target, Target)):
             if not isinstance(value, kind):
                 raise ParameterError(
@@ -551,7 +552,8 @@ class FairQR(FairTransformer):
         self.rerank = RELEVANCE if rerank is True else rerank
         if self.rerank is not False and self.rerank not in (RELEVANCE, EXPOSURE):
             raise ParameterError(
-                f"{where}: rerank must be True, False, 'relevance' or 'exposure', got {rerank!r}"
+                f"{where}: rerank must be True, False, 'relevance' or 'exposure', got "
+                f"{short(rerank)}"
             )
         by_exposure = self.rerank == EXPOSURE
         default_k = max(DEEP, self.depth) if by_exposure else self.depth
