@@ -15,7 +15,7 @@ _PARTS = ("group", "attribute", "rank", "query", "document")
 
 
 @signature_command(
-    "Break AWRF, GroupEE_L, EE_L or EE_R down by group, rank and query.",
+    "Break a measure down by document, group, rank and query.",
     {
         "fairtk:explain": "qrels run measures qid baseline bands parent",
         "fairtk:evaluate": "groups target order",
