@@ -183,7 +183,7 @@ def _package_page(package, names, described):
     for name in sorted(names or getattr(module, "__all__", ()), key=str.lower):
         value = getattr(module, name)
         if isinstance(value, FairMeasure):
-            measures.append(name)
+            measures += [name] * (name in registry.measures)  # ABR is EXP with settings
         elif not inspect.ismodule(value):
             lines.append(f".. {_directive(value)}:: {package}.{name}")
             if isinstance(value, type):  # Sphinx takes one description of a class, the first
