@@ -52,6 +52,14 @@ SUBSETS["qanswer"] = SUBSETS["qid"] + SUBSETS["subset"].astype(str)
 ECHO = fairtk.Generator(lambda prompts: [prompt[-9:] for prompt in prompts], prompt="rag", cutoff=2)
 
 
+class ReversedRanking(pt.Transformer):
+    """A reranker that reverses each ranking."""
+
+    def transform(self, inp):
+        last = inp.groupby("qid")["rank"].transform("max")
+        return inp.assign(score=-inp["score"], rank=last - inp["rank"])
+
+
 def written(write, suffix):
     """Return a function of a frame: the bytes that a writer writes."""
 
@@ -204,6 +212,10 @@ CALLS = {
     "fairtk.credit.order_audit qrels": (
         lambda f: credit.order_audit(ECHO, RUN, 3, qrels=f, measure=EU, **QUIET).table,
         QRELS,
+    ),
+    "fairtk.credit.order_audit groups": (
+        lambda f: credit.order_audit(ReversedRanking(), RUN, 3, groups=f, **QUIET).preferences,
+        LEVELS,
     ),
     "fairtk.credit.providers qrels": (
         lambda f: credit.providers(f, RUN, GROUPS, **QUIET).table,

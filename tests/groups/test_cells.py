@@ -109,6 +109,15 @@ def exported(source, folder, store):
     return pd.read_parquet(output / "values.parquet")
 
 
+def order_audit(source):
+    import pyterrier as pt
+
+    last = len(DOCNOS) - 1
+    turned = pt.apply.generic(lambda run: run.assign(score=-run["score"], rank=last - run["rank"]))
+    run = RUN.assign(query="a", rank=-RUN["score"].astype(int))
+    return credit.order_audit(turned, run, 3, groups=source, resamples=9).preferences
+
+
 ENTRIES = {
     "fairtk.coverage groups": lambda s, *_: fairtk.coverage(s, RUN),
     "fairtk.doctor groups": lambda s, *_: fairtk.doctor(
@@ -117,6 +126,7 @@ ENTRIES = {
     "fairtk.evaluate groups": lambda s, *_: (
         fairtk.evaluate(QRELS, RUN, ["AWRF@2"], groups=named(s), target="uniform").per_query
     ),
+    "fairtk.credit.order_audit groups": lambda s, *_: order_audit(s),
     "fairtk.explain groups": lambda s, *_: fairtk.explain(
         QRELS, RUN, AWRF @ 2, groups=s, target="uniform"
     ).to_frame(),

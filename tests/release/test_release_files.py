@@ -178,7 +178,7 @@ class TestPaper:
         assert cited == set(re.findall(r"^@\w+\{(\w+),", text("paper.bib"), re.MULTILINE))
 
     def test_its_number_of_reference_values_is_that_of_the_site(self):
-        [number] = re.findall(r"against (\d+) reference values", text("paper.md"))
+        [number] = re.findall(r"against (\d+) reference cases", text("paper.md"))
         assert f"| {number} cases in `tests/golden` |" in text("docs/concepts/trust.md")
 
 
