@@ -123,7 +123,10 @@ def test_no_marks_of_the_sources_are_left(pages):
         text = path.read_text(encoding="utf-8")
         article = re.search(r"<article.*?</article>", text, flags=re.S)
         shown = re.sub(
-            r"<pre.*?</pre>|<code.*?</code>|<[^>]*>", "", article[0] if article else "", flags=re.S
+            r"<pre.*?</pre>|<code.*?</code>|<script.*?</script>|<[^>]*>",
+            "",
+            article[0] if article else "",
+            flags=re.S,
         )
         found = marks.search(shown)
         assert not found, f"{path}: {shown[max(0, found.start() - 60) : found.end() + 60]}"
