@@ -343,16 +343,16 @@ def explain_no_labels(
     documents = labels.gains.documents
     utility = settings.get_label_utility(task.number)
     values = pd.concat([documents["utility"], labels.gains.baseline["utility"]])
-    if utility.upper_bound is None and (values == 0).all():
-        return (
-            f"{head}, because {utility.name} is 0 for all {len(values)} answers: "
-            f"{get(utility.name).if_zero} (option --utility, or utility in the TOML file)"
-        )
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
     remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
+    why = f"documents rarely improve this generator's answers. Use {', '.join(remedies)}"
+    if utility.upper_bound is None and (values == 0).all():
+        why = (
+            f"{utility.name} is 0 for all {len(values)} answers: {get(utility.name).if_zero} "
+            "(option --utility, or utility in the TOML file)"
+        )
     return (
-        f"{head} ({n_queries} have one): documents rarely improve this generator's answers. "
-        f"Use {', '.join(remedies)}, or a model for this task (-g t5:FOLDER; the packaged model "
-        "is for LaMP-2). docs/reproduce/index.md in fairtk's repository shows how "
+        f"{head} ({n_queries} have one): {why}, or a model for this task (-g t5:FOLDER; the "
+        "packaged model is for LaMP-2). docs/reproduce/index.md in fairtk's repository shows how "
         "examples/headline_model.py trains one for LaMP-4"
     )
