@@ -259,12 +259,12 @@ def private_names(path, decisions):
 def test_plugins_import_exported_names_only():
     lines = (ROOT / "docs" / "api.txt").read_text(encoding="utf-8").splitlines()
     decisions = {line.split()[0]: line.split()[1] for line in lines if line and line[0] != "#"}
-    found = {
+    private = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in sources("plugins")
         for name in private_names(path, decisions)
     }
-    assert found == set()
+    assert private == set()
 
 
 def test_a_public_class_name_is_used_once():

@@ -18,18 +18,18 @@ def settings(folder, *samplers):
 
 
 def test_one_setting_differs(tmp_path):
-    found = settings(tmp_path, *(fairtk.FairSampler(alpha=a, n_samples=2) for a in (1, 2)))
-    assert found == {"": "", "s0": "FairSampler(alpha=1)", "s1": "FairSampler(alpha=2)"}
+    settings_of = settings(tmp_path, *(fairtk.FairSampler(alpha=a, n_samples=2) for a in (1, 2)))
+    assert settings_of == {"": "", "s0": "FairSampler(alpha=1)", "s1": "FairSampler(alpha=2)"}
 
 
 def test_several_settings_differ(tmp_path):
     first = fairtk.FairSampler(alpha=1, n_samples=2, cutoff=2)
     second = fairtk.FairSampler(alpha=1, n_samples=3, seed=7)
-    found = settings(tmp_path, first, second)
-    assert found["s0"] == "FairSampler(n_samples=2, cutoff=2, seed=42)"
-    assert found["s1"] == "FairSampler(n_samples=3, cutoff=null, seed=7)"
+    settings_of = settings(tmp_path, first, second)
+    assert settings_of["s0"] == "FairSampler(n_samples=2, cutoff=2, seed=42)"
+    assert settings_of["s1"] == "FairSampler(n_samples=3, cutoff=null, seed=7)"
 
 
 def test_nothing_differs_from_other_stages(tmp_path):
-    found = settings(tmp_path, fairtk.FairSampler(n_samples=2), pt.Transformer.identity())
-    assert {*found.values()} == {""}
+    settings_of = settings(tmp_path, fairtk.FairSampler(n_samples=2), pt.Transformer.identity())
+    assert {*settings_of.values()} == {""}

@@ -70,8 +70,8 @@ def test_evaluate(groups, target):
     expected = fairtk.evaluate(
         qrels, run, ["AWRF@3"], groups=Groups.from_frame(FRAME, name=name), target=WEIGHTS
     )
-    found = fairtk.evaluate(qrels, run, ["AWRF@3"], groups=groups, target=target)
-    assert found.per_query["value"].equals(expected.per_query["value"])
+    results = fairtk.evaluate(qrels, run, ["AWRF@3"], groups=groups, target=target)
+    assert results.per_query["value"].equals(expected.per_query["value"])
 
 
 def test_documents_may_be_called_docno_and_group():

@@ -1,4 +1,4 @@
-"""A query with a prompt that the server has cut has no utility, whoever reads its answers."""
+"""A query with a prompt that the server has cut has no utility, in any reader of its answers."""
 
 import numpy as np
 import pandas as pd
@@ -37,8 +37,8 @@ def answers(query=None):
 
 def without(query):
     """Return the answers and labels of the other queries."""
-    whole = answers()
-    return whole[whole["qid"] != query], QRELS[QRELS["qid"] != query]
+    everything = answers()
+    return everything[everything["qid"] != query], QRELS[QRELS["qid"] != query]
 
 
 def of_evaluate(frame, qrels):

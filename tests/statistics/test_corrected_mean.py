@@ -1,4 +1,4 @@
-"""`corrected_mean`: a case by hand, invariants, and the coverage of its intervals."""
+"""`corrected_mean`: a case computed manually, invariants, and the coverage of its intervals."""
 
 import math
 from fractions import Fraction

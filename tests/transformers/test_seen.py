@@ -1,4 +1,4 @@
-"""Who is seen in a session: values by hand, sessions, what is passed on, refusals."""
+"""Who is seen in a session: values computed manually, sessions, what is passed on, refusals."""
 
 from __future__ import annotations
 
