@@ -118,17 +118,10 @@ def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Resul
     return _evaluate_all(qrels, *run_names(runs), measures, None, **options)
 
 
-def _evaluate_all(
-    qrels: FileOrFrame | None,
-    files: Mapping[str, str],
-    data: Sequence[Any],
-    measures: Sequence[Any] | str,
-    runs: dict[str, Run] | None,
-    **options: Any,
-) -> Results:
-    """Return the results, with the remarks on files and frames; the arguments are `_measure`'s."""
+def _evaluate_all(*given: Any, **options: Any) -> Results:
+    """Return the results of `_measure`, with the remarks on files and frames."""
     with reading() as of_input:
-        results = _measure(qrels, files, data, measures, runs, **options)
+        results = _measure(*given, **options)
     return replace(results, remarks=(*of_input, *results.remarks))
 
 
@@ -151,7 +144,7 @@ def _measure(
     """Return the results, and add the runs to `runs` by name.
 
     `files` has the file of each run by name (``""`` for a frame); `runs` is `None` if the runs are
-     not needed later. For all other arguments see `evaluate`.
+    not needed later. For all other arguments see `evaluate`.
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
     answers = frame_of(answers)

@@ -86,10 +86,5 @@ def build_model(spec: ChatModelSpec, settings: Mapping[str, Any]) -> ChatModel:
     return as_chat_model(load_target(spec.target)(**settings))
 
 
-def takes_temperature(spec: ChatModelSpec) -> bool:
-    """Return whether models of a kind have a temperature."""
-    return "temperature" in _parameters(spec) and getattr(load_target(spec.target), "samples", True)
-
-
 def _parameters(spec: ChatModelSpec) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(load_target(spec.target)).parameters

@@ -234,11 +234,17 @@ class Generator(FairTransformer):
             return outcome
         text = prompt.text if isinstance(prompt, Chat) else prompt
         reading = read(outcome, text, self.answer)
-        if reading.status == PROMPT_CUT and counts_tokens(self.llm):
+        if reading.status == PROMPT_CUT and self._counts_tokens:
             reading = read(outcome, text, self.answer, of_server=False)
         if self.on_cut == "fail" and reading.status in CUTS:
             return Failure(_CUT_REASONS[reading.status])
         return reading
+
+    @property
+    def _counts_tokens(self) -> bool:
+        """Whether the tokens of prompts are counted here, by a tokenizer, and not by a server."""
+        llm = self.llm.llm if isinstance(self.llm, LedgerModel) else self.llm
+        return isinstance(llm, CONTENT_MODELS) and llm.tokenizer is not None
 
     def build_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         """Return the prompts for a frame, without generating answers.
@@ -523,12 +529,6 @@ def _location(inp: pd.DataFrame, row: int) -> str:
     if DOCNO in inp.columns:
         parts.append(f"docno {str(inp[DOCNO].iloc[row])!r}")
     return ", ".join(parts)
-
-
-def counts_tokens(llm: ChatModel) -> bool:
-    """Return whether a tokenizer here counts the tokens of prompts, and not a server."""
-    inner = llm.llm if isinstance(llm, LedgerModel) else llm
-    return isinstance(inner, CONTENT_MODELS) and inner.tokenizer is not None
 
 
 def answer_columns(

@@ -49,7 +49,7 @@ class Seen(FairTransformer):
     agent, e.g. of pyterrier_rag::
 
         seen = fairtk.Seen(bm25)
-        agent = SearchR1(seen, backend)
+        agent = R1Searcher(seen, backend)
         agent(topics)
         fairtk.evaluate(qrels, {"agent": seen.exposure(cutoff=3)}, ["EE_D@3", "EE_R@3"])
 

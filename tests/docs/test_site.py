@@ -173,8 +173,8 @@ def test_language_models_find_each_page(pages):
     text = (SITE / "llms.txt").read_text(encoding="utf-8")
     listed = re.findall(r"^- \[.+\]\((\S+)\.html\)(?:: \S.*)?$", text, re.MULTILINE)
     assert text.count("\n- ") == len(listed) == len(set(listed))
-    found = {path.relative_to(SITE).with_suffix("").as_posix() for path in pages}
-    assert {page.removeprefix(ADDRESS) for page in listed} == found - NOT_LISTED
+    names = {path.relative_to(SITE).with_suffix("").as_posix() for path in pages}
+    assert {page.removeprefix(ADDRESS) for page in listed} == names - NOT_LISTED
     assert text.count(".html): ") > 0.95 * len(listed)
     assert text.startswith("# fairtk\n\n> ") and text.count("\n## ") == 3
 

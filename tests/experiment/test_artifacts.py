@@ -245,11 +245,11 @@ def test_a_damaged_package_is_refused_before_it_is_opened(kind, url):
     cls, make, same = KINDS[kind]
     made = make()
     path = Path(made.build_package(verbose=False))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-9] + b"x" + whole[-8:])
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + b"x" + content[-8:])
     with pytest.raises(FormatError, match=path.name):
         cls.from_url(f"{url}/{path}")
-    path.write_bytes(whole)
+    path.write_bytes(content)
     same(made, cls.from_url(f"{url}/{path}"))
 
 

@@ -51,8 +51,8 @@ def test_what_is_not_issued_is_in_the_results():
     quiet, none = caught(*given, warn=False)
     assert none == [] and len(issued) >= 2
     for results in (loud, quiet):
-        found = [(type(warning), str(warning)) for warning in results.warnings]
-        assert found == [(type(warning), str(warning)) for warning in issued]
+        texts = [(type(warning), str(warning)) for warning in results.warnings]
+        assert texts == [(type(warning), str(warning)) for warning in issued]
     with pytest.warns(type(quiet.warnings[0])):
         warnings.warn(quiet.warnings[0], stacklevel=1)
 

@@ -172,5 +172,5 @@ def test_a_killed_session(tmp_path):
         )
 
     assert run("killed", KILL="1").returncode == -signal.SIGKILL
-    again, whole = run("killed"), run("whole")
-    assert again.stdout == whole.stdout != "" and again.returncode == 0, again.stderr
+    again, once = run("killed"), run("whole")
+    assert again.stdout == once.stdout != "" and again.returncode == 0, again.stderr

@@ -74,13 +74,13 @@ def by_experiment(measure, qrels, run):
     return dict(zip(table["qid"], table["value"], strict=True))
 
 
-DOORS = {
+ENTRIES = {
     "iter_calc": lambda m, qrels, run: by_iter(m, theirs(qrels), theirs(run)),
     "calc, PyTerrier's names": by_calc,
     "evaluator, names mixed": lambda m, qrels, run: by_evaluator(m, theirs(qrels), run),
     "calc, names mixed": lambda m, qrels, run: by_calc(m, qrels, theirs(run)),
 }
-ALL_DOORS = {**DOORS, "pt.Experiment": by_experiment}
+ALL_ENTRIES = {**ENTRIES, "pt.Experiment": by_experiment}
 
 
 def with_value(frame, column, value):
@@ -93,7 +93,7 @@ def with_value(frame, column, value):
 @EVERY
 def test_doors_agree(measure):
     expected = by_iter(measure, theirs(QRELS), theirs(RUN))
-    for entry in ALL_DOORS.values():
+    for entry in ALL_ENTRIES.values():
         before = QRELS.copy(), RUN.copy()
         assert entry(measure, QRELS, RUN) == pytest.approx(expected, nan_ok=True)
         pd.testing.assert_frame_equal(QRELS, before[0])
@@ -115,7 +115,7 @@ EVERY_TYPE = pytest.mark.parametrize("frames", TYPES.values(), ids=TYPES)
 @EVERY_TYPE
 def test_numbers_of_every_type(measure, frames):
     expected = by_iter(measure, QRELS, RUN)
-    for entry in DOORS.values():
+    for entry in ENTRIES.values():
         assert entry(measure, *frames) == pytest.approx(expected, nan_ok=True)
 
 
@@ -149,7 +149,7 @@ def test_bad_qrels(measure, case):
         by_iter(measure, qrels, RUN)
 
 
-@pytest.mark.parametrize("entry", ALL_DOORS.values(), ids=ALL_DOORS)
+@pytest.mark.parametrize("entry", ALL_ENTRIES.values(), ids=ALL_ENTRIES)
 @pytest.mark.parametrize("case", ["label", "a label twice"])
 def test_bad_qrels_at_every_door(entry, case):
     qrels, error, place = BAD_QRELS[case]

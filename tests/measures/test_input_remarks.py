@@ -300,8 +300,8 @@ def test_passages_of_the_query_are_left_out(is_column):
     options = {"parent": None if is_column else "#"}
     parents = run.assign(parent=run["docno"].str[:-2])
     given = parents if is_column else run
-    found = remarks_of(evaluated(qrels, given, ["nDCG@1"], **options), remarks.OWN_DOCUMENT)
-    assert [remark.qids for remark in found] == [("q1",)]
+    of_kind = remarks_of(evaluated(qrels, given, ["nDCG@1"], **options), remarks.OWN_DOCUMENT)
+    assert [remark.qids for remark in of_kind] == [("q1",)]
     results = fairtk.evaluate(qrels, given, ["nDCG@1"], ignore_identical_ids=True, **options)
     assert not results.remarks and results.means.iloc[0, 0] == 1.0
     assert IgnoreIdenticalIds()(parents)[["docno", "rank"]].values.tolist() == [["b#1", 0]]

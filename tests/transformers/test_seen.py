@@ -225,11 +225,11 @@ def test_questions_without_a_turn_are_named():
     search(seen, "a", qid="q")
     with pytest.warns(DataWarning, match="2 sessions.*'r', 'q'"):
         assert list(seen.exposure()["exposure"]) == [0.5, 0.5]
-    found = Seen(Catalog())
-    search(found, "")  # a turn without documents
+    seen = Seen(Catalog())
+    search(seen, "")  # a turn without documents
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert found.exposure().empty
+        assert seen.exposure().empty
 
 
 def test_refusals():

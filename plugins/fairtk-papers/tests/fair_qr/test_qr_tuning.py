@@ -146,14 +146,14 @@ class Counting(KeywordRefiner):
 
 
 def test_a_tuned_placebo_calls_no_model(gender, tmp_path):
-    asked = []
+    requests = []
     for tuning in ({}, {"random-terms": {"max_iterations": [0, 1]}}):
         Counting.prompts.clear()
         given = {"tuning": tuning, "systems": ("fair-qr", "random-terms")}
         given["fair_qr"] = {"max_iterations": 1}
-        results = qr_world.study(gender, tmp_path / str(len(asked)), Counting(), **given).run()
-        asked.append(sorted(Counting.prompts))
-    assert asked[0] == asked[1] and asked[0]
+        results = qr_world.study(gender, tmp_path / str(len(requests)), Counting(), **given).run()
+        requests.append(sorted(Counting.prompts))
+    assert requests[0] == requests[1] and requests[0]
     assert "random-terms (tuned)" in set(results.table["system"])
 
 
