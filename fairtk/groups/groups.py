@@ -358,6 +358,12 @@ class Groups(EqualByContent):
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
         return self.memberships(self.docnos).matrix if self.space.crossed else self.matrices[0]
 
+    @cached_property
+    def _is_empty(self) -> BoolArray:
+        """Whether no document is in a known group; shape (n_levels,)."""
+        n_documents = np.bincount(self.matrix.indices, minlength=self.space.size)
+        return (self.space.known_levels(0) > 0) & (n_documents == 0)
+
     def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> SparseRows:
         """Return the groups of documents.
 
@@ -834,8 +840,7 @@ def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]
     """
     if groups.space.crossed:
         return 0.0, []
-    known, size = groups.space.known_levels(0), groups.space.size
-    empty = (known > 0) & (np.bincount(groups.matrix.indices, minlength=size) == 0)
+    empty = groups._is_empty
     if not empty.any():
         return 0.0, []
     weights = target.expanded()
