@@ -362,7 +362,8 @@ class Groups(EqualByContent):
     def _is_empty(self) -> BoolArray:
         """Whether no document is in a known group; shape (n_levels,)."""
         n_documents = np.bincount(self.matrix.indices, minlength=self.space.size)
-        return (self.space.known_levels(0) > 0) & (n_documents == 0)
+        is_empty: BoolArray = (self.space.known_levels(0) > 0) & (n_documents == 0)
+        return is_empty
 
     def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> SparseRows:
         """Return the groups of documents.
