@@ -56,7 +56,7 @@ _GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
 _MARK = MARK.encode()
 # in a text file, an id may start with a brace, so a key must follow
-JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
+JSON_OBJECT = re.compile(rb'\s*(\[\s*)?\{\s*"[^"\s]*"\s*:')
 JSON_NESTED = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
@@ -428,6 +428,14 @@ def describe_json(value: Any) -> str:
 
 def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the 1-based line number and the object of each line; empty lines are skipped."""
+    start = JSON_OBJECT.match(file.start)
+    if start and start[1]:
+        raise FormatError(
+            "expected one JSON object per line, got a list; pandas writes lines with "
+            "to_json(path, orient='records', lines=True)",
+            file.path,
+            1,
+        )
     for number, text in file.lines(JSON_ENTRY):
         if text.isspace():
             continue

@@ -344,3 +344,12 @@ class TestParquet:
         folder.mkdir()
         self.FRAME.to_parquet(folder / "qrels.parquet")
         assert list(read_qrels(folder / "qrels.parquet").columns) == ["qid", "docno", "label"]
+
+
+@pytest.mark.parametrize("text", ['[{"qid": "1", "docno": "a"}]', '[\n  {\n    "qid": "1"\n  }\n]'])
+@pytest.mark.parametrize("read", [read_run, read_qrels, read_answers, Groups.of])
+def test_a_json_list_of_rows_is_refused_with_the_option_of_pandas(tmp_path, read, text):
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r"rows\.json:1: .*lines=True"):
+        read(str(path))
