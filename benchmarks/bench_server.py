@@ -1,12 +1,11 @@
-"""Many calls at a time: the cost of a ledger, retries and several servers over the plain client.
+"""Many calls at a time: the cost of a ledger, retries and a budget over the plain client.
 
     python benchmarks/bench_server.py [CALLS] [CONCURRENCY]
 
 Servers on 127.0.0.1, in separate processes, answer each call after a time that depends on its
 prompt. In turns, a loop over ``openai.AsyncOpenAI``, which stores nothing, and `OpenAICompatible`
 behind a ledger, which writes each answer to disk first, send the prompts. The median and the ratio
-are reported. Then: calls of seconds, against the ideal; the memory of 20,000 prompts; two servers,
-of which one dies half way.
+are reported. Then: calls of seconds, against the ideal; the memory of 20,000 prompts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import resource
 import statistics
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -95,13 +93,13 @@ def serve(seconds, pipe):
 
 @contextlib.contextmanager
 def serving(low, high):
-    """Give the address and the process of a server whose calls take so many seconds."""
+    """Give the address of a server whose calls take so many seconds."""
     here, there = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=serve, args=((low, high), there), daemon=True)
     process.start()
     try:
-        yield f"http://127.0.0.1:{here.recv()}/v1", process
+        yield f"http://127.0.0.1:{here.recv()}/v1"
     finally:
         process.kill()
         process.join()
@@ -136,10 +134,10 @@ def bare(url, asked, concurrency):
     return asyncio.run(run())
 
 
-def recorded(urls, asked, concurrency, folder, **limits):
+def recorded(url, asked, concurrency, folder, **limits):
     """Return the seconds that the model behind a ledger takes, and the ledger's spending."""
     model = OpenAICompatible(
-        "toy", urls, api_key_env=None, max_tokens=64, concurrency=concurrency, backoff=0.1
+        "toy", url, api_key_env=None, max_tokens=64, concurrency=concurrency, backoff=0.1
     )
     with Ledger(Path(folder) / f"{time.time_ns()}.sqlite", **limits) as ledger:
         begin = time.perf_counter()
@@ -158,34 +156,17 @@ def asked_of(url):
         return json.loads(reply.read())
 
 
-def dying(calls, concurrency, folder):
-    """Return the rate of two servers, of which one is killed half way; each answer is paid once."""
-    with serving(0.02, 0.2) as (one, _), serving(0.02, 0.2) as (other, process):
-
-        def kill():
-            while asked_of(other)["requests"] < calls // 4:
-                time.sleep(0.05)
-            process.kill()
-
-        killing = threading.Thread(target=kill)
-        killing.start()
-        took = recorded([one, other], chats(calls, "two"), concurrency, folder, max_calls=calls)
-        killing.join()
-        assert asked_of(one)["most"] == 1
-    return calls / took
-
-
 def main(calls: int = scale(4000, 40), concurrency: int = scale(512, 8)):
     """Measure, and print a line for each."""
     warnings.simplefilter("ignore", DataWarning)
     folder = tempfile.mkdtemp()
-    with serving(0.0, 0.01) as (url, _):  # first, as the most memory is measured
+    with serving(0.0, 0.01) as url:  # first, as the most memory is measured
         recorded(url, chats(5 * calls, "memory"), concurrency, folder)
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         counts = asked_of(url)
         assert counts["most"] == 1 and counts["prompts"] == 5 * calls
         print(f"{5 * calls} prompts, each asked once: {most:.0f} MiB at most")
-    with serving(0.02, 0.2) as (url, _):
+    with serving(0.02, 0.2) as url:
         loops, ours, limited = [], [], []
         for turn in range(TURNS):
             loops.append(calls / bare(url, chats(calls, f"bare{turn}"), concurrency))
@@ -198,13 +179,11 @@ def main(calls: int = scale(4000, 40), concurrency: int = scale(512, 8)):
         print(f"20 to 200 ms, {concurrency} at once, {calls} calls: bare loop {client:.0f} a second"
               f", with a ledger {own:.0f} (ratio {own / client:.2f}), with a budget {budget:.0f} "
               f"(ratio {budget / client:.2f})")  # fmt: skip
-    with serving(*SLOW) as (url, _):
+    with serving(*SLOW) as url:
         ideal = concurrency / statistics.mean(SLOW)
         rate = calls / recorded(url, chats(calls, "slow"), concurrency, folder)
         print(f"{SLOW[0]:g} to {SLOW[1]:g} s, {concurrency} at once, {calls} calls: {rate:.1f} a "
               f"second, ideal {ideal:.1f}, ratio {rate / ideal:.2f}")  # fmt: skip
-    rate = dying(calls, concurrency, folder)
-    print(f"two servers, one killed half way, {calls} calls: {rate:.0f} a second, none asked twice")
 
 
 if __name__ == "__main__":

@@ -313,7 +313,7 @@ EXEMPT = re.compile(
     r"|fairtk\.llm\.(\w*Model|KeywordRefiner|OpenAICompatible|HuggingFace\w+|CTranslate2\w+)\..*"
     r"|.*FairMeasure\.(combine|score_together) |.*\.Scores\.|.*\.check_inputs modes"
     # a function of several values, or one value or several
-    r"|.* (function|documents)|fairtk\.llm\.OpenAICompatible base_url|.*StudySystemSpec grid"
+    r"|.* (function|documents)|.*StudySystemSpec grid"
     r"|fairtk\.transformers\.remark detail"
     # tested with their own files: tests/batch, tests/datasets, tests/report, plugins
     r"|fairtk\.batch\.Batches\.read |fairtk\.datasets\.trec_fair\.work_needed |.*_sections? .*"

@@ -9,8 +9,7 @@ from fairtk.cli.options import all_of
 paying_options = all_of(
     click.option(
         "--base-url",
-        help="The address of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; "
-        "several with commas.",
+        help="The address of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1.",
     ),
     click.option(
         "--api-key-env",

@@ -60,7 +60,8 @@ class Artifact(pt.Artifact):  # type: ignore[misc]
         """Download a package, check it, and open it.
 
         The package is stored in PyTerrier's folder of artifacts, and downloaded again if its digest
-        has changed. Packages with links, devices, or files outside their folder are refused.
+        has changed. With `expected_sha256`, a stored package is opened without a connection.
+        Packages with links, devices, or files outside their folder are refused.
 
         Args:
             url: an address, e.g. ``https://...``, ``hf:owner/name`` or ``zenodo:1234``, a package
@@ -69,7 +70,7 @@ class Artifact(pt.Artifact):  # type: ignore[misc]
             settings: other arguments of `load`.
 
         Raises:
-            DownloadError: the package cannot be downloaded.
+            DownloadError: the package or its digest cannot be downloaded.
             FormatError: it is no package of this type, a file is missing or was changed, or its
                 format is newer than this version of fairtk.
         """
@@ -139,12 +140,15 @@ def artifact_type(folder: Path) -> str | None:
 def _downloaded(url: str, expected: str | None) -> Path:
     """Return the folder of an extracted package, in PyTerrier's folder of artifacts."""
     address, headers = _resolved(url)
-    published = _published(address, headers)
-    expected = (expected or published.get("expected_sha256") or "").lower()
+    expected = (expected or "").lower()
     cache = Path(pt.io.pyterrier_home()) / "artifacts"
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / hashlib.sha256(address.encode()).hexdigest()
     with file_lock(cache):  # another process may be downloading it
+        if expected and _is_stored(folder, address, expected):
+            return folder
+        published = _published(address, headers)
+        expected = expected or (published.get("expected_sha256") or "").lower()
         if not _is_stored(folder, address, expected):
             sha256 = _store(address, headers, published, expected, folder, url)
             record = json.dumps({"url": address, "sha256": sha256})
@@ -208,17 +212,23 @@ def _resolved(url: str) -> tuple[str, dict[str, str]]:
 
 def _published(address: str, headers: Mapping[str, str]) -> dict[str, Any]:
     """Return what is published about a package; an empty dict if nothing is."""
-    try:
-        with pt.io.open_or_download_stream(
-            f"{address}.json", headers=dict(headers), verbose=False
-        ) as stream:
-            content = json.load(stream)
-    except OSError:
+    url = f"{address}.json"
+    if not url.startswith(("http://", "https://")) and not Path(url).exists():
         return {}
+    try:
+        with pt.io.open_or_download_stream(url, headers=dict(headers), verbose=False) as stream:
+            content = json.load(stream)
+    except OSError as error:
+        if isinstance(error, HTTPError) and error.code == 404:
+            return {}
+        raise DownloadError(
+            f"{url}: the digest of the package cannot be read ({_reason(error)}); try again later, "
+            "or give expected_sha256 to open a package that was downloaded before"
+        ) from None
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise FormatError("expected a JSON object with the digest of a package", f"{address}.json")
+        raise FormatError("expected a JSON object with the digest of a package", url)
     return content
 
 
@@ -229,8 +239,13 @@ def _copy(address: str, headers: Mapping[str, str], out: IO[bytes]) -> None:
         ) as stream:
             shutil.copyfileobj(stream, out)
     except (OSError, ValueError) as error:
-        reason = f"HTTP {error.code}" if isinstance(error, HTTPError) else str(error)
-        raise DownloadError(f"{address}: the package cannot be downloaded ({reason})") from None
+        raise DownloadError(
+            f"{address}: the package cannot be downloaded ({_reason(error)})"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return f"HTTP {error.code}" if isinstance(error, HTTPError) else str(error)
 
 
 def _extract(package: Path, folder: Path, url: str) -> None:

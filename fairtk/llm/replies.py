@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
@@ -154,6 +157,19 @@ def error_message(error: Any) -> str:
     text = str(error)
     # Some servers put the message where the client does not look for it.
     return text if not error.body or str(error.body) in text else f"{text}: {error.body}"
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds in the header ``Retry-After`` (a number or a date), or `None`."""
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def model_names(content: bytes) -> list[str]:

@@ -10,14 +10,18 @@ import itertools
 import json
 import os
 import queue
+import random
 import re
+import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
+from urllib.parse import urlsplit
 
 from fairtk import checks, stage_context
-from fairtk.errors import MissingExtraError, ParameterError
+from fairtk.errors import DataWarning, MissingExtraError, ParameterError
 from fairtk.llm.chat import (
     Chat,
     ChatModel,
@@ -37,23 +41,16 @@ from fairtk.llm.replies import (
     keyless,
     model_names,
     one_line,
+    parse_retry_after,
     read_reply,
     refusal_of_all,
     refused_parameter,
     refuses_system,
     without_keys,
 )
-from fairtk.llm.servers import (
-    MAX_FAILURES,
-    MAX_RETRY_AFTER,
-    Servers,
-    ServerState,
-    backoff,
-    call_loop,
-    parse_base_url,
-    parse_retry_after,
-)
 from fairtk.wording import did_you_mean, short
+
+OPENAI_URL = "https://api.openai.com/v1"
 
 ENDPOINTS = ("chat", "completions")
 """Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""
@@ -70,7 +67,14 @@ CONNECTIONS = 32
 RETRY_STATUSES = (408, 409, 425, 429)
 """The statuses below 500 after which a call is retried."""
 
-Clients = dict[ServerState, list[Any]]
+MAX_RETRY_AFTER = 120.0
+"""The longest ``Retry-After``, in seconds, that calls wait for."""
+
+MAX_FAILURES = 5
+"""The number of failed calls in a row after which the work ends."""
+
+MAX_BACKOFF = 30.0
+"""The longest wait between two attempts, in seconds, unless ``Retry-After`` is longer."""
 
 
 class _Default(float):
@@ -94,24 +98,19 @@ class OpenAICompatible(ChatModel):
     ``max_completion_tokens`` is sent from then on, with a warning. If it refuses the role
     ``system``, that message is added to the first message of the user.
 
-    With several servers, each call is sent to the server with the fewest calls under way, and its
-    next attempt to another server. A server that would refuse all calls is left out with a warning;
-    an `LLMError` is raised when none is left.
-
     The key is read from the environment when calls are made, and never printed or recorded.
 
     Args:
         model: the model's name at the server.
-        base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``, or several addresses,
-            as a list or separated by commas; `None` for OpenAI's. Recorded answers do not depend
-            on it.
+        base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``; `None` for OpenAI's.
+            Recorded answers do not depend on it.
         api_key_env: the environment variable with the key; `None` if the server needs no key.
         temperature: the sampling temperature, from 0. FAIR-QR sets the paper's 0.3. `None` to send
             none.
         max_tokens: the maximum number of tokens of an answer; `None` to send no limit.
         timeout: the maximum duration of one attempt, in seconds.
         concurrency: the maximum number of calls at a time.
-        retries: the maximum number of retries of a call. Each server is tried at least once.
+        retries: the maximum number of retries of a call.
         backoff: seconds before the first retry.
         seed: sent to the server if given; many servers ignore it.
         max_completion_tokens: the newer name of `max_tokens`; if given, it is sent instead.
@@ -131,7 +130,7 @@ class OpenAICompatible(ChatModel):
     def __init__(
         self,
         model: str,
-        base_url: str | Sequence[str] | None = None,
+        base_url: str | None = None,
         api_key_env: str | None = "OPENAI_API_KEY",
         temperature: float | None = TEMPERATURE,
         max_tokens: int | None = 256,
@@ -149,7 +148,6 @@ class OpenAICompatible(ChatModel):
         where = "OpenAICompatible"
         if not str(model).strip():
             raise ParameterError(f"{where}: model must be the name of a model, got {short(model)}")
-        urls = parse_base_url(base_url)
         if api_key_env is not None and not (
             isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env)
         ):
@@ -158,7 +156,7 @@ class OpenAICompatible(ChatModel):
                 "OPENAI_API_KEY, and never the key itself"
             )
         self.model = checks.text("model", model, where)
-        self.base_url = base_url if isinstance(base_url, str | None) else urls
+        self.base_url = _address(base_url)
         self.endpoint = _endpoint(endpoint, max_completion_tokens, reasoning_effort)
         self.api_key_env = api_key_env
         self.temperature = (
@@ -175,7 +173,7 @@ class OpenAICompatible(ChatModel):
         self.reasoning_effort = _effort(reasoning_effort)
         self.extra_body = _body(extra_body)
         self.max_bytes = checks.integer("max_bytes", max_bytes, where)
-        self._servers = Servers(self.urls)  # shared with the model at other temperatures
+        self._server = ServerState()  # shared with the model at other temperatures
 
     @property
     def name(self) -> str:
@@ -183,14 +181,9 @@ class OpenAICompatible(ChatModel):
         return self.model
 
     @property
-    def urls(self) -> list[str]:
-        """The servers' addresses."""
-        return parse_base_url(self.base_url)
-
-    @property
     def url(self) -> str:
-        """The server's address, or the addresses of all."""
-        return ", ".join(self.urls)
+        """The server's address."""
+        return self.base_url or OPENAI_URL
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings that affect answers."""
@@ -224,11 +217,10 @@ class OpenAICompatible(ChatModel):
 
         Args:
             chat: the prompt; for ``/v1/completions`` the text of all messages.
-            renamed: whether the limit is sent as ``max_completion_tokens``; `None` to do so if one
-                of the servers has refused ``max_tokens``.
+            renamed: whether the limit is sent as ``max_completion_tokens``; `None` to do so if the
+                server has refused ``max_tokens``.
         """
-        renamed = any(one.renamed for one in self._servers.states) if renamed is None else renamed
-        sent = self._sent(renamed)
+        sent = self._sent(self._server.renamed if renamed is None else renamed)
         more = sent.pop("extra_body", {})
         prompt: dict[str, Any] = {"prompt": escaped(chat.text)}
         if self.endpoint == "chat":
@@ -249,7 +241,7 @@ class OpenAICompatible(ChatModel):
         if self.temperature is None:
             return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
-        other._servers = self._servers
+        other._server = self._server
         return other
 
     @property
@@ -263,26 +255,23 @@ class OpenAICompatible(ChatModel):
             return super().numbered(number)
         seed = numbered_seed(self.seed, number)
         other = OpenAICompatible(**{**self.settings(), "seed": seed})
-        other._servers = self._servers
+        other._server = self._server
         return other
 
     def check(self) -> None:
-        """Request each server's list of models, and raise an error if no call would succeed.
+        """Request the server's list of models, and raise an error if no call would succeed.
 
         A server without a list, or one that takes more than a few seconds, is not an error.
 
         Raises:
             ParameterError: the environment variable with the key is not set.
             MissingExtraError: the package ``openai`` is not installed.
-            LLMError: there is no server at an address, or it does not know the key or the model.
+            LLMError: there is no server at the address, or it does not know the key or the model.
         """
+        [client] = self._clients()
+        asyncio.run_coroutine_threadsafe(self._check(client), call_loop()).result()
 
-        async def check_all(clients: Clients) -> None:
-            await asyncio.gather(*(self._check(one, server) for server, [one] in clients.items()))
-
-        asyncio.run_coroutine_threadsafe(check_all(self._clients()), call_loop()).result()
-
-    async def _check(self, client: Any, server: ServerState) -> None:
+    async def _check(self, client: Any) -> None:
         import httpx2
         import openai
 
@@ -293,15 +282,15 @@ class OpenAICompatible(ChatModel):
         except (TimeoutError, ValueError):
             return
         except openai.APIConnectionError:
-            raise LLMError(f"{self.model!r}: no connection to {server.url}") from None
+            raise LLMError(f"{self.model!r}: no connection to {self.url}") from None
         except openai.APIStatusError as error:
             if error.status_code in (401, 403) or 300 <= error.status_code < 400:
-                raise LLMError(self._refusal(error, server)) from None
+                raise LLMError(self._refusal(error)) from None
             return
         # "llama3" is served as "llama3:latest", and "m:free" is a variant of the model "m".
         if names and self.model.partition(":")[0] not in {n.partition(":")[0] for n in names}:
             raise LLMError(
-                f"unknown model {self.model!r} at {server.url}{did_you_mean(self.model, names)}; "
+                f"unknown model {self.model!r} at {self.url}{did_you_mean(self.model, names)}; "
                 f"it has {', '.join(map(repr, names[:9]))}"
             )
 
@@ -333,7 +322,7 @@ class OpenAICompatible(ChatModel):
             while True:
                 # A chat is taken only when its call can start: the iterator may stop the work.
                 for number, chat in itertools.islice(remaining, self.concurrency - len(running)):
-                    call = self._call(clients, chat, stop)
+                    call = self._call(clients[number % len(clients)], chat, stop)
                     future = asyncio.run_coroutine_threadsafe(call, loop)
                     running[future] = number
                     future.add_done_callback(done.put)
@@ -354,7 +343,9 @@ class OpenAICompatible(ChatModel):
                         done.put(future)
                     continue
                 arrived += [done.get() for _ in range(done.qsize())]
-                self._servers.warn()
+                while self._server.pending_warnings:
+                    text = self._server.pending_warnings.pop(0)
+                    warnings.warn(f"OpenAICompatible: {text}", DataWarning, stacklevel=2)
                 outcomes: list[tuple[int, Outcome]] = []
                 for future in arrived:
                     if future not in running:  # after Ctrl-C one may be in the queue twice
@@ -371,84 +362,71 @@ class OpenAICompatible(ChatModel):
                         on_answers([outcome for _, outcome in outcomes])
                     yield outcomes
             if error is not None:
-                self._servers.reset()
+                self._server.failures, self._server.closed_until = 0, 0.0
                 raise error
         finally:
             for future in running:
                 future.cancel()
-            for client in itertools.chain.from_iterable(clients.values()):
+            for client in clients:
                 asyncio.run_coroutine_threadsafe(client.close(), loop)
 
-    async def _call(self, clients: Clients, chat: Chat, stop: asyncio.Event) -> Outcome:
-        """Make the attempts of a call, at least one at each server, and return its outcome."""
+    async def _call(self, client: Any, chat: Chat, stop: asyncio.Event) -> Outcome:
+        """Make the attempts of a call, and return its outcome."""
         import openai
 
-        servers, reason = self._servers, ""
-        tried, n_rounds = set[ServerState](), 0
-        attempts = max(self.retries + 1, len(servers.states))
+        server, reason = self._server, ""
+        attempts = self.retries + 1
         for attempt in range(1, attempts + 1):
-            server = servers.next(tried)
-            while (seconds := server.seconds_closed) > 0:
+            while (seconds := server.closed_until - time.monotonic()) > 0:
                 if seconds > MAX_RETRY_AFTER:
-                    return self._failure(f"{server.url} requires a wait of {seconds:.0f} s", stop)
+                    return self._failure(f"{self.url} requires a wait of {seconds:.0f} s", stop)
                 if await _is_set(stop, min(seconds, 1.0)):
-                    return Failure(f"{self.model!r}: stopped while waiting for {server.url}")
-                server = servers.next(())  # another one may be free by now
-            tried.add(server)
-            server.n_running += 1
-            server.n_sent += 1
-            begin, retry_after = time.perf_counter(), None
+                    return Failure(f"{self.model!r}: stopped while waiting for {self.url}")
+            begin = time.perf_counter()
             try:
                 async with asyncio.timeout(self.timeout):
-                    content, sent = await self._send(clients[server], server, chat)
+                    content, sent = await self._send(client, chat)
                 answer = read_reply(content, time.perf_counter() - begin)
                 answer = dataclasses.replace(answer, sent=sent) if sent else answer
-                servers.record_answer(server)
+                server.failures = 0
                 return self._without_key(answer)
             except BrokenReplyError as error:
                 if attempt == attempts and error.answer is not None:
-                    servers.record_answer(server)
+                    server.failures = 0
                     return self._without_key(error.answer)
                 reason = f"the response is not a completion ({self._hidden(str(error))})"
             except TimeoutError:
                 reason = f"no answer within {self.timeout:.3g} s"
             except openai.APIConnectionError as error:
-                reason = f"no connection to {server.url} ({type(error.__cause__).__name__})"
+                reason = f"no connection to {self.url} ({type(error.__cause__).__name__})"
             except openai.APIStatusError as error:
+                if refusal := self._refusal(error):
+                    raise LLMError(refusal) from None  # the server's text may contain the key
                 reason = f"status {error.status_code}: {self._hidden(error_message(error))}"
-                retry_after = parse_retry_after(error.response.headers)
-                if refusal := self._refusal(error, server):
-                    self._leave_out(server, refusal)
-                elif error.status_code < 500 and error.status_code not in RETRY_STATUSES:
-                    servers.record_answer(server)  # it works, but refuses this prompt
+                if error.status_code < 500 and error.status_code not in RETRY_STATUSES:
+                    server.failures = 0  # the server works, but refuses this prompt
                     return Failure(f"{self.model!r}: {reason}", can_pass=False)
+                server.close_for(parse_retry_after(error.response.headers))
             except ResponseTooLongError as error:
-                servers.record_answer(server)
+                server.failures = 0
                 return Failure(f"{self.model!r}: {error}", can_pass=False)
-            finally:
-                server.n_running -= 1
-            server.record_failure(retry_after)
-            if attempt < attempts and all(one.is_out or one in tried for one in servers.states):
-                tried.clear()
-                n_rounds += 1
-                if await _is_set(stop, backoff(self.backoff, n_rounds)):
-                    return Failure(f"{self.model!r}: stopped while waiting to retry ({reason})")
+            if attempt < attempts and await _is_set(stop, backoff(self.backoff, attempt)):
+                return Failure(f"{self.model!r}: stopped while waiting to retry ({reason})")
         return self._failure(f"{reason} ({attempts} attempts)", stop)
 
     def _failure(self, reason: str, stop: asyncio.Event) -> Failure:
         """Return the failure of a call, or raise an `LLMError` after too many in a row."""
-        self._servers.failures += 1
-        if self._servers.failures >= MAX_FAILURES and not stop.is_set():
+        self._server.failures += 1
+        if self._server.failures >= MAX_FAILURES and not stop.is_set():
             stop.set()
-            subject = "the server seems" if len(self._servers.states) == 1 else "all servers seem"
             raise LLMError(
                 f"stopped after {MAX_FAILURES} failed calls in a row to {self.url}, the last to "
-                f"{self.model!r} ({reason}); {subject} to be down, so run again later (a ledger "
-                "keeps the answers so far)"
+                f"{self.model!r} ({reason}); the server seems to be down, so run again later (a "
+                "ledger keeps the answers so far)"
             )
         return Failure(f"{self.model!r}: {reason}")
 
-    async def _send(self, clients: list[Any], server: ServerState, chat: Chat) -> tuple[bytes, str]:
+    async def _send(self, client: Any, chat: Chat) -> tuple[bytes, str]:
         """Send a call, and return the body of the response and how the prompt was changed.
 
         If the server refuses `max_tokens`, ``max_completion_tokens`` is sent from then on. If it
@@ -457,7 +435,7 @@ class OpenAICompatible(ChatModel):
         import httpx2
         import openai
 
-        client = clients[server.n_sent % len(clients)]
+        server = self._server
         can_merge = self.endpoint == "chat" and any(m.role == "system" for m in chat.messages)
         while True:
             renamed, merged = server.renamed, can_merge and server.merges_system
@@ -479,27 +457,27 @@ class OpenAICompatible(ChatModel):
                     raise
                 text = self._hidden(error_message(error))
                 if name != "max_tokens" or self.endpoint != "chat":
-                    raise LLMError(self._refused_parameter(server, name, text)) from None
+                    raise LLMError(self._refused_parameter(name, text)) from None
                 if not server.renamed:
                     server.renamed = True
-                    self._servers.pending_warnings.append(
-                        f"max_tokens is not supported by {self.model!r} at {server.url} ({text}); "
+                    server.pending_warnings.append(
+                        f"max_tokens is not supported by {self.model!r} at {self.url} ({text}); "
                         f"max_completion_tokens={sent[name]} is used instead"
                     )
 
-    def _refused_parameter(self, server: ServerState, name: str, text: str) -> str:
+    def _refused_parameter(self, name: str, text: str) -> str:
         limits = ["max_tokens"] + ["max_completion_tokens"] * bool(self.max_completion_tokens)
         names = limits if name == "max_completion_tokens" else [name]
         none = "" if name == "reasoning_effort" else "none"  # "none" is an effort
         settings = " and ".join(f"{setting}=None" for setting in names)
         return (
-            f"the server {server.url} refuses {name} for the model {self.model!r} ({text}): change "
+            f"the server {self.url} refuses {name} for the model {self.model!r} ({text}): change "
             f'it, or omit it with {settings} ("{none}" in a TOML file and for `--set`)'
         )
 
-    def _refusal(self, error: Any, server: ServerState) -> str:
+    def _refusal(self, error: Any) -> str:
         """Return why the server would refuse every call, or an empty string."""
-        status, url, cause = error.status_code, server.url, refusal_of_all(error, self.model)
+        status, url, cause = error.status_code, self.url, refusal_of_all(error, self.model)
         if cause == "key":  # the server's text often repeats a part of the key
             return (
                 f"the server {url} refuses the key in {self.api_key_env!r} for the model "
@@ -524,19 +502,11 @@ class OpenAICompatible(ChatModel):
             )
         return ""
 
-    def _leave_out(self, server: ServerState, refusal: str) -> None:
-        """Exclude a server with a warning, or raise an error if it is the last one."""
-        is_new, server.refused = not server.refused, True
-        if all(one.refused for one in self._servers.states):
-            raise LLMError(refusal) from None  # the server's text may contain the key
-        if is_new:
-            self._servers.pending_warnings.append(f"{refusal}; the other servers are used instead")
-
     def _without_key(self, answer: Completion) -> Completion:
         """Return an answer without the key, and warn if it contained the key."""
         clean = keyless(answer, self._key())
         if clean != answer and clean.finish != "unreadable":
-            self._servers.pending_warnings.append(
+            self._server.pending_warnings.append(
                 f"an answer of {self.model!r} contains the key in {self.api_key_env!r}, which is "
                 "replaced by <hidden>"
             )
@@ -549,8 +519,8 @@ class OpenAICompatible(ChatModel):
     def _key(self) -> str:
         return os.environ.get(self.api_key_env or "", "").strip()
 
-    def _clients(self, n_connections: int = 1) -> Clients:
-        """Return the clients of each server.
+    def _clients(self, n_connections: int = 1) -> list[Any]:
+        """Return clients for a number of connections.
 
         A client scans all of its connections for each call, so several clients with few connections
         are faster than one client with many.
@@ -573,18 +543,69 @@ class OpenAICompatible(ChatModel):
             )
         certificates = httpx2.create_ssl_context()  # loaded once, as this takes long
 
-        def client(server: ServerState) -> Any:
-            return openai.AsyncOpenAI(
+        return [
+            openai.AsyncOpenAI(
                 api_key=key or "none",
-                base_url=server.url,
+                base_url=self.url,
                 timeout=None,  # `_call` limits each attempt as a whole
                 max_retries=0,  # `_call` repeats attempts
                 default_headers={"Accept-Encoding": "identity"},
                 http_client=bounded_client(self.max_bytes, verify=certificates),
             )
+            for _ in range(0, n_connections, CONNECTIONS)
+        ]
 
-        count = -(-n_connections // CONNECTIONS)
-        return {one: [client(one) for _ in range(count)] for one in self._servers.states}
+
+@dataclasses.dataclass
+class ServerState:
+    """The state of a server, shared by all calls of a model at any temperature.
+
+    Attributes:
+        renamed: whether ``max_completion_tokens`` is sent instead of ``max_tokens``.
+        merges_system: whether the system's message is sent as a part of the user's.
+        failures: failed calls in a row.
+        closed_until: no call is sent before this time, because of ``Retry-After``.
+        pending_warnings: texts of warnings, to be emitted in the user's thread.
+    """
+
+    renamed: bool = False
+    merges_system: bool = False
+    failures: int = 0
+    closed_until: float = 0.0
+    pending_warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def close_for(self, retry_after: float | None) -> None:
+        """Send no call before ``Retry-After``."""
+        if retry_after is not None:
+            self.closed_until = max(self.closed_until, time.monotonic() + retry_after)
+
+    def __reduce__(self) -> Any:  # a copy in another process starts without a history
+        return ServerState, ()
+
+
+def backoff(first: float, n_failures: int) -> float:
+    """Return the seconds to wait after `n_failures` failures: `first`, doubled each time.
+
+    Half of the wait is random, so that calls that failed together are not retried together.
+    """
+    return min(MAX_BACKOFF, first * 2.0 ** min(n_failures - 1, 60)) * random.uniform(0.5, 1.0)
+
+
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_loops_lock = threading.Lock()
+
+
+def call_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop for all calls of this process, in a separate thread.
+
+    A forked process does not inherit threads, so it starts a new loop.
+    """
+    with _loops_lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="fairtk-llm", daemon=True).start()
+    return loop
 
 
 def merged_system(chat: Chat) -> Chat:
@@ -606,6 +627,34 @@ async def _is_set(event: asyncio.Event, seconds: float) -> bool:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _address(base_url: Any) -> str | None:
+    """Return the address without blanks around it, `None` for OpenAI's."""
+    if isinstance(base_url, list | tuple) or (isinstance(base_url, str) and "," in base_url):
+        raise ParameterError(
+            "OpenAICompatible: base_url must be the address of one server; for several servers, "
+            "give the address of a proxy in front of them, such as LiteLLM or nginx"
+        )
+    if not isinstance(base_url, str | None):
+        raise ParameterError(
+            "OpenAICompatible: base_url must be the address of a server, e.g. "
+            f"'http://127.0.0.1:8000/v1', or None, got {short(base_url)}"
+        )
+    if not base_url:
+        return None
+    address = urlsplit(base_url.strip())
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ParameterError(
+            "OpenAICompatible: base_url must be an address that begins with http:// or "
+            "https://, e.g. 'http://127.0.0.1:8000/v1'"
+        )
+    if address.username or address.password or address.query or address.fragment:
+        raise ParameterError(
+            "OpenAICompatible: base_url must not contain a user, a password or parameters; put "
+            "the key into an environment variable and name it in api_key_env"
+        )
+    return base_url.strip()
 
 
 def _endpoint(endpoint: Any, max_completion_tokens: Any, reasoning_effort: Any) -> str:

@@ -241,6 +241,19 @@ def test_packages_of_another_type_or_of_none(kind, url):
         cls.from_url(f"{url}/text.tar.lz4")
 
 
+def test_a_server_that_fails_is_not_a_package_without_a_digest(kind, url, monkeypatch):
+    cls, make, same = KINDS[kind]
+    made = make()
+    path = made.build_package(verbose=False)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    Path(f"{path}.json").unlink()
+    same(made, cls.from_url(f"{url}/{path}"))  # 404: nothing is published
+    monkeypatch.setattr(Quiet, "do_GET", lambda handler: handler.send_error(500))
+    with pytest.raises(DownloadError, match=rf"{url}/{path}\.json.*HTTP 500"):
+        cls.from_url(f"{url}/{path}")
+    same(made, cls.from_url(f"{url}/{path}", expected_sha256=digest.upper()))
+
+
 def test_a_damaged_package_is_refused_before_it_is_opened(kind, url):
     cls, make, same = KINDS[kind]
     made = make()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import pickle
 import re
 import threading
 import time
@@ -26,8 +27,8 @@ from fairtk.llm import (
     LLMError,
     OpenAICompatible,
 )
-from fairtk.llm.replies import without_keys
-from fairtk.llm.servers import backoff, parse_retry_after
+from fairtk.llm.replies import parse_retry_after, without_keys
+from fairtk.llm.server import OPENAI_URL, ServerState, backoff
 
 
 def test_answers_in_order_with_tokens_and_time():
@@ -105,7 +106,7 @@ def test_retry_after_holds_for_all_calls():
         assert [one.text for one in outcomes] == list("abcd")
         assert times[4] - times[3] >= 0.4
         llm = client(server)
-        llm._servers.states[0].record_failure(retry_after=0.4)
+        llm._server.close_for(0.4)
         begin = time.monotonic()
         llm.complete(chats("e", "f"))
         assert min(times[5:]) - begin >= 0.39
@@ -182,6 +183,8 @@ def test_dead_server_is_named():
     [
         {"base_url": "http://me:secret@h/v1"},
         {"base_url": "http://h/v1?key=1"},
+        {"base_url": 3},
+        {"base_url": "h/v1"},
         {"temperature": -1},
         {"timeout": float("nan")},
         {"concurrency": 0},
@@ -203,12 +206,34 @@ def test_bad_settings(options):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("base_url", [["http://a/v1", "http://b/v1"], "http://a/v1,http://b/v1"])
+def test_several_addresses_are_refused_in_favor_of_a_proxy(base_url):
+    with pytest.raises(ParameterError, match="base_url .* proxy"):
+        OpenAICompatible("toy", base_url)
+
+
 def test_settings_and_equality():
     one = OpenAICompatible("toy", "http://h/v1")
     assert one == OpenAICompatible("toy", "http://other/v1") != OpenAICompatible("toy", seed=1)
     warmer = one.at_temperature(0.9)
     assert warmer.temperature == 0.9 and warmer.base_url == "http://h/v1" and one != warmer
     assert "http://h/v1" in repr(one) and hash(one) == hash(OpenAICompatible("toy"))
+    assert warmer._server is one._server is warmer.numbered(2)._server
+    assert OpenAICompatible("toy", "").url == OpenAICompatible("toy").url == OPENAI_URL
+    assert OpenAICompatible("toy", " http://h/v1 ").url == "http://h/v1"
+
+
+def test_a_server_that_asks_for_too_long_a_wait_gets_no_more_calls():
+    busy = error(429, "busy", **{"Retry-After": "200"})
+    with serving(lambda *_: busy) as server:
+        llm = client(server, concurrency=1)
+        begin = time.monotonic()
+        with pytest.raises(LLMError, match=f"{server.url} requires a wait of 200 s"):
+            llm.complete(chats(*map(str, range(9))))
+        assert len(server.requests) == 1 and time.monotonic() - begin < 100
+        assert llm._server == ServerState()  # the next run tries again
+        llm._server.close_for(100)
+        assert pickle.loads(pickle.dumps(llm))._server == ServerState()
 
 
 def test_waits():
