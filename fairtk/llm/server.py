@@ -478,6 +478,11 @@ class OpenAICompatible(ChatModel):
     def _refusal(self, error: Any) -> str:
         """Return why the server would refuse every call, or an empty string."""
         status, url, cause = error.status_code, self.url, refusal_of_all(error, self.model)
+        if cause == "key" and not self.api_key_env:
+            return (
+                f"the server {url} requires an API key for the model {self.model!r} (status "
+                f"{status}): name the environment variable that has one with `api_key_env`"
+            )
         if cause == "key":  # the server's text often repeats a part of the key
             return (
                 f"the server {url} refuses the key in {self.api_key_env!r} for the model "
@@ -489,8 +494,9 @@ class OpenAICompatible(ChatModel):
                 f"{self._hidden(error_message(error))}); check model and base_url"
             )
         if cause == "quota":
+            key = f" of the key in {self.api_key_env!r}" if self.api_key_env else ""
             return (
-                f"the account of the key in {self.api_key_env!r} has no quota left at {url} "
+                f"the account{key} has no quota left at {url} "
                 f"(status {status}: {self._hidden(error_message(error))}); add credit or use "
                 "another key, then run again"
             )
