@@ -124,9 +124,11 @@ def test_a_refusal_of_all_calls_ends_the_work_at_once(tmp_path, name):
 
 @pytest.mark.parametrize("name", [n for n in FINAL if not n.startswith("model")])
 def test_without_a_key_a_refusal_names_no_variable(name):
-    with serving(lambda prompt, count: FINAL[name][0]) as server:
-        with pytest.raises(LLMError, match=server.url) as caught:
-            client(server, api_key_env=None).complete(chats("x"))
+    with (
+        serving(lambda prompt, count: FINAL[name][0]) as server,
+        pytest.raises(LLMError, match=server.url) as caught,
+    ):
+        client(server, api_key_env=None).complete(chats("x"))
     assert "None" not in str(caught.value) and "OPENAI" not in str(caught.value)
 
 
