@@ -81,7 +81,8 @@ def curve_values(
     check_drawing(confidence, resamples)
     checks.integer("seed", seed, least=0)
     checks.boolean("increasing", increasing)
-    if not span[0] < span[1]:
+    span = checks.interval("span", span)
+    if span[0] == span[1]:
         raise ParameterError(f"`span` must be increasing, got {short(span)}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries

@@ -145,7 +145,8 @@ class _Copies:
         )
         self.topics = topics.sort_values(QID, kind="stable", ignore_index=True)
         self.qrels = qrels
-        self.folds = {str(qid): fold for qid, fold in (folds or {}).items()}
+        given = {} if folds is None else checks.mapping("folds", folds, "Fitted")
+        self.folds = {str(qid): fold for qid, fold in given.items()}
         missing = [qid for qid in self.topics[QID].unique() if qid not in self.folds]
         if folds is not None and missing:
             raise InputError(f"Fitted: missing topics in `folds`: {format_list(missing)}")
