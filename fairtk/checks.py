@@ -12,10 +12,13 @@ from collections.abc import Collection, Iterable
 from decimal import Decimal
 from numbers import Real
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.wording import short
+
+T = TypeVar("T")
 
 __all__ = [
     "boolean",
@@ -185,7 +188,7 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
     return str(name)
 
 
-def listed(name: str, values: Any, where: str = "") -> list[Any]:
+def listed(name: str, values: Any, where: str = "", rule: str = "be a list") -> list[Any]:
     """Return a setting with several values as a list; a text or a path is one value.
 
     Raises:
@@ -194,8 +197,53 @@ def listed(name: str, values: Any, where: str = "") -> list[Any]:
     if isinstance(values, str | PathLike):
         return [values]
     if not isinstance(values, Iterable):
-        raise _error(name, values, where, "be a list")
+        raise _error(name, values, where, rule)
     return list(values)
+
+
+def mapping(name: str, value: Any, where: str = "") -> dict[Any, Any]:
+    """Return a setting with values by name as a dict; a Series has its index as names.
+
+    Raises:
+        ParameterError: the setting has no names.
+    """
+    if not hasattr(value, "keys"):
+        raise _error(name, value, where, "be a dict")
+    return dict(value)
+
+
+def instance(name: str, value: Any, kind: type[T], where: str = "") -> T:
+    """Return a setting that is an object of a class.
+
+    Raises:
+        ParameterError: the value is something else.
+    """
+    if not isinstance(value, kind):
+        raise _error(name, value, where, f"be an object of the class {kind.__name__}")
+    return value
+
+
+def path(name: str, value: Any, where: str = "") -> Path:
+    """Return the path of a file or folder.
+
+    Raises:
+        ParameterError: the value is neither a string nor a path.
+    """
+    if not isinstance(value, str | PathLike):
+        raise _error(name, value, where, "be the path of a file or folder")
+    return Path(value)
+
+
+def interval(name: str, value: Any, where: str = "") -> tuple[float, float]:
+    """Return the ends of an interval, which may be infinite, as floats.
+
+    Raises:
+        ParameterError: the value is not two numbers, the smaller one first.
+    """
+    ends = [_real(end) for end in value] if isinstance(value, Iterable) else []
+    if len(ends) != 2 or not ends[0] <= ends[1]:
+        raise _error(name, value, where, "be two numbers, the smaller one first")
+    return ends[0], ends[1]
 
 
 def cutoff(value: Any, where: str) -> int | None:

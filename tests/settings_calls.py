@@ -64,7 +64,10 @@ def calls():
         ),
         "Subsets": (credit.Subsets, {"kind": "sampled"}),
         "Citations": (credit.Citations, {}),
-        "frontier": (fairtk.frontier, {"qrels": qrels, "runs": {"a": run}, "alphas": [0, 1]}),
+        "frontier": (
+            fairtk.frontier,
+            {"qrels": qrels, "runs": {"a": run}, "alphas": [1], "resamples": 9},
+        ),
         "sensitivity": (
             fairtk.sensitivity,
             {"qrels": qrels, "runs": {"a": run, "b": samples}, "measures": "EE_D@3"},

@@ -1,16 +1,13 @@
 """Errors show a part of a wrong value on one line, and name the parameter."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from settings_calls import calls
 
 import fairtk
 from fairtk import Generator, credit
-from fairtk.errors import FairtkError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.testing import toy_groups, toy_qrels, toy_run, toy_topics
 from fairtk.wording import short
 
@@ -26,23 +23,6 @@ def test_short():
     assert len(short("x" * 1000)) < 230
     assert short("x" * 1000).endswith("(1002 characters)")  # with quotes
     assert "\n" not in short(np.zeros((50, 3)))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", calls())
-def test_a_frame_as_a_setting(name):
-    call, arguments = calls()[name]
-    for setting, parameter in inspect.signature(call).parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        try:
-            call(**{**arguments, setting: LARGE})
-        except FairtkError as error:
-            text = str(error)
-            assert len(text) < 800, (setting, text)
-            assert text.count("\n") < 3, (setting, text)
-        except (TypeError, ValueError, KeyError, AttributeError):
-            pass  # of an annotation that no frame satisfies; see test_settings_of_functions.py
 
 
 def one_alpha():

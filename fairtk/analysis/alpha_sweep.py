@@ -21,6 +21,7 @@ from fairtk.display import Points, Table, draw_trade_off, new_figure, series_sty
 from fairtk.display.figures import GRAY, name_parts
 from fairtk.display.tables import fitted_lines, html_text, interval_text, number_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.experiment.clusters import clusters_of
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
@@ -30,7 +31,7 @@ from fairtk.experiment.inputs import (
     prepare_run,
     run_names,
 )
-from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, Qrels
+from fairtk.frames import QID, SAMPLE, BoolArray, FloatArray, ObjectArray, Qrels
 from fairtk.frames.accepted import FileOrFrame
 from fairtk.frames.columns import ALPHA
 from fairtk.frames.schema import check_samples
@@ -376,7 +377,7 @@ def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> 
 
 
 def _mean_intervals(
-    values: FloatArray, measures: list[Any], confidence: float
+    values: FloatArray, measures: list[Any], confidence: float, clusters: ObjectArray | None
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[str]]:
     """Return the intervals of both means, and the reasons for missing ones, by alpha.
 
@@ -384,14 +385,17 @@ def _mean_intervals(
         values: shape (2, n_alphas, n_queries).
         measures: the two measures.
         confidence: the level of the intervals.
+        clusters: the cluster of each query; `None` if queries are independent.
     """
     ends = [
-        mean_intervals(table, confidence=confidence, bounds=value_bounds(measure))
+        mean_intervals(
+            table, confidence=confidence, bounds=value_bounds(measure), clusters=clusters
+        )
         for table, measure in zip(values, measures, strict=True)
     ]
     notes = [
         "; ".join(
-            f"no interval of {name}: {no_interval(table[i])}"
+            f"no interval of {name}: {no_interval(table[i], clusters)}"
             for name, table, (low, _) in zip("xy", values, ends, strict=True)
             if math.isnan(low[i])
         )
@@ -419,6 +423,7 @@ def frontier(
     gold: FileOrFrame | None = None,
     order: str = "auto",
     levels: Sequence[float] | None = None,
+    cluster: Any = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 42,
@@ -445,6 +450,7 @@ def frontier(
         order: see `fairtk.evaluate`.
         levels: levels of y at which x is compared between retrievers; `None` for three that both
             retrievers reach.
+        cluster: see `fairtk.evaluate`; the bootstrap draws clusters.
         confidence: the level of the intervals.
         resamples: the number of bootstrap samples of the queries.
         seed: the seed of the bootstrap.
@@ -511,8 +517,15 @@ def frontier(
             bests[name][1] = _measured(best, labels, y_of)
     if exact:
         emit(evaluate_runs(labels, frames, exact).remarks)
+    clusters = None
+    if cluster is not None:
+        qids = Qrels(labels, "frontier").qids.text
+        of_query = clusters_of(cluster, [labels, *frames.values()], qids.tolist(), "frontier")
+        clusters = of_query.loc[qids].to_numpy(dtype=object)
     return _outcome(
-        values, bests, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
+        *(values, bests, grid, list(swept), measures, levels, confidence),
+        drawn=(resamples, seed),
+        clusters=clusters,
     )
 
 
@@ -599,6 +612,7 @@ def _outcome(
     levels: Sequence[float] | None,
     confidence: float,
     drawn: tuple[int, int],
+    clusters: ObjectArray | None,
 ) -> Frontier:
     """Return the frontier of values by system, each of shape (2, n_alphas, n_queries).
 
@@ -609,12 +623,14 @@ def _outcome(
     if not n:
         raise InputError("frontier: no query has values of both measures for all systems")
     values = {name: table[:, :, defined] for name, table in values.items()}
-    weights = bootstrap_counts(n, *drawn) / n
+    clusters = None if clusters is None else clusters[defined]
+    counts = bootstrap_counts(n, *drawn, clusters)
+    weights = counts / counts.sum(axis=1, keepdims=True)
     lower = [getattr(m, "better", "higher") == "lower" for m in measures]
     means = {name: np.einsum("maq,rq->mra", table, weights) for name, table in values.items()}
     rows = []
     for name, table in means.items():
-        ends, notes = _mean_intervals(values[name], measures, confidence)
+        ends, notes = _mean_intervals(values[name], measures, confidence, clusters)
         for i, alpha in enumerate(grid if name in swept else [math.nan]):
             x, y = ([table[m, 0, i], ends[m][0][i], ends[m][1][i]] for m in (0, 1))
             best = bests[name][:, i, defined].mean(axis=1)

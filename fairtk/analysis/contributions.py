@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray, IntArray, ObjectArray
@@ -86,7 +87,7 @@ def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
     depth = max(depth, 1)
     if last is None:
         last = range(1, depth + 1) if depth <= 10 else (5, 10, 20, 50, 100, 200, 500, 1000)
-    ends = list(last)
+    ends = checks.listed("bands", last, "explain")
     if not ends or any(
         isinstance(end, bool) or not isinstance(end, int | np.integer) or end <= before
         for before, end in zip([0, *ends], ends, strict=False)

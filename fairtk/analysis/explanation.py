@@ -418,7 +418,10 @@ def explain(
     named = groups if _is_by_document(measure) else measure.groups
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
-    ranked = [as_run(one, f"{where} (run)").with_parents(parent) for one in runs]
+    ranked = [
+        as_run(one, f"{where} ({name})").with_parents(parent)
+        for name, one in zip(("run", "baseline"), runs, strict=False)
+    ]
     judged_runs = [LabeledRun(labels, one, where) for one in ranked]
     scores = [evaluate([measure], judged) for judged in judged_runs]
     for judged, of_run in zip(judged_runs, scores, strict=True):

@@ -22,7 +22,6 @@ from fairtk.errors import (
     DataWarning,
     InputError,
     MissingWarning,
-    NotFoundError,
     ParameterError,
     UndefinedWarning,
 )
@@ -421,8 +420,7 @@ def off_policy_utility(
         InputError: the rankings cannot be drawn, or differ significantly in likelihood from draws
             with their alpha, so they are from another alpha or run; or an input is missing.
     """
-    if estimator not in ESTIMATORS:
-        raise NotFoundError("estimator", estimator, ESTIMATORS)
+    checks.known("estimator", estimator, ESTIMATORS)
     cutoff = checks.integer("cutoff", cutoff, WHERE)
     checks.number("least_effective", least_effective, WHERE)
     if not isinstance(answers, Mapping) or not answers:

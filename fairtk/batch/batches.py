@@ -108,7 +108,7 @@ class Batches:
     """
 
     def __init__(self, ledger: Ledger, rate: float = RATE) -> None:
-        if ledger.offline:
+        if checks.instance("ledger", ledger, Ledger, "Batches").offline:
             raise ParameterError("Batches requires a writable ledger, got offline=True")
         self.ledger = ledger
         self.rate = checks.number("rate", rate, "Batches")

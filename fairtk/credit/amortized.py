@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ class Providers:
         axes.legend(loc="upper left", frameon=False)
         despine(axes)
         if path is not None:
-            write_figure(figure, Path(path))
+            write_figure(figure, path)
         return figure
 
 
@@ -147,7 +146,7 @@ def plot_shares(
     if len(largest) < len(table):
         axes.set_title(f"{len(largest)} of {len(table)} providers", fontsize=8, loc="left")
     if path is not None:
-        write_figure(figure, Path(path))
+        write_figure(figure, path)
     return figure
 
 
@@ -159,6 +158,13 @@ def shares_table(results: Mapping[str, Providers]) -> pd.DataFrame:
     Raises:
         ParameterError: there are no results, or results for exposure and for credit.
     """
+    results = checks.mapping("results", results, "plot_shares")
+    for name, result in results.items():
+        if not isinstance(result, Providers):
+            raise ParameterError(
+                f"plot_shares: results must be results of `providers` by name, got "
+                f"{short(result)} for {name!r}"
+            )
     kinds = {result.settings["of"] for result in results.values()}
     if len(kinds) != 1:
         kind = " and ".join(sorted(kinds)) or "none"
@@ -303,6 +309,7 @@ def gini(shares: FloatArray) -> FloatArray:
 def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArray:
     if weights is None:
         return np.ones(len(qids))
+    weights = checks.mapping("weights", weights, "providers")
     missing = [qid for qid in qids if qid not in weights]
     if missing:
         raise InputError(

@@ -30,7 +30,9 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
+    require_columns,
 )
+from fairtk.frames.accepted import frame_of
 from fairtk.frames.answers import hashable
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
@@ -151,6 +153,7 @@ def fit_browsing(
     ranks = int(position.max(initial=-1)) + 1
     if ranks < 2:
         raise InputError(f"{where}: expected credit at two or more ranks, got {ranks}")
+    require_columns(frame_of(candidates), [QID, DOCNO], f"{where} (candidates)")
     run, order, gaps = sampler.policy(candidates)
     _warn_of_alpha(sampler, candidates)
     sorted_row = np.empty(len(order), dtype=np.int64)  # of each row of the candidates
@@ -390,6 +393,7 @@ def order_audit(
     if target is not None and groups is None:
         raise ParameterError(f"{where}: groups are required for target")
     groups = None if groups is None else Groups.of(groups)
+    require_columns(frame_of(run), [QID, DOCNO], f"{where} (run)")
     orders = FairSampler(alpha=0, n_samples=n, seed=seed)(run)
     out = PerSample(transformer)(orders)
     before, after = Run(orders, f"{where} (run)"), Run(out, f"{where} (output)").checked()

@@ -46,6 +46,7 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.schema import NUMBERS, check_numbers
 from fairtk.measures.eu import gold_answers
+from fairtk.statistics.arrays import floats
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
 from fairtk.wording import short, such
@@ -506,7 +507,7 @@ def max_shapley(x: npt.ArrayLike) -> FloatArray:
     Raises:
         InputError: the shape is wrong, or a relevance is negative or infinite.
     """
-    relevance = np.asarray(x, dtype=np.float64)
+    relevance = floats(x, "x")
     if relevance.ndim < 2:
         raise InputError(
             f"max_shapley: x must have the axes documents and points, got {relevance.ndim} axes"
@@ -562,7 +563,7 @@ def sampled_shapley(values: npt.ArrayLike, orders: IntArray) -> tuple[FloatArray
 
 def _by_mask(values: npt.ArrayLike) -> tuple[FloatArray, int]:
     """Return checked utilities by bit mask, and the number of documents."""
-    utility = np.asarray(values, dtype=np.float64)
+    utility = floats(values, "values")
     length = utility.shape[-1] if utility.ndim else 0
     k = length.bit_length() - 1
     if length < 1 or length != 1 << k:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.display.tables import shorten, wrap_label
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.frames import BoolArray, FloatArray
@@ -259,7 +260,7 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
     """
     import matplotlib
 
-    target = Path(path)
+    target = checks.path("path", path)
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _DATES:
         raise ParameterError(f"a figure must be an .svg, .pdf or .png file, got {target.name!r}")

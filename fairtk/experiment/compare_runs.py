@@ -148,7 +148,8 @@ def _measure(
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
     answers = frame_of(answers)
-    answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
+    is_single = isinstance(answers, pd.DataFrame)
+    answers = [answers] if is_single else checks.listed("answers", answers, "evaluate")
     if answers and len(answers) != len(data):
         raise InputError(
             f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
@@ -356,8 +357,8 @@ def compare(
     Raises:
         InputError: a file, frame or measure is invalid, or there are fewer than two runs.
     """
-    correction = correction or "none"
     checks.known("test", test, TESTS)
+    correction = "none" if correction is None else correction
     checks.known("correction", correction, CORRECTIONS)
     checks.known("choice of queries", queries, QUERIES)
     checks.boolean("levels", levels, "compare")

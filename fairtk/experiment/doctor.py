@@ -11,6 +11,7 @@ from numbers import Real
 from os import PathLike
 from typing import Any
 
+import ir_measures
 import pandas as pd
 
 from fairtk import checks
@@ -207,7 +208,7 @@ def doctor(
             groups = [*GivenGroups.read(groups).attributes.values()]
         results += _on_input(remarks, "groups")
     is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
-    sources = [groups] if is_single else list(groups)
+    sources = [groups] if is_single else checks.listed("groups", groups, "doctor")
     attributes, wrong_groups = _read_groups(sources)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
@@ -330,7 +331,8 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
 
 
 def _text(measure: Any) -> str:
-    return measure.strip() if isinstance(measure, str) else format_measure(measure)
+    is_measure = isinstance(measure, ir_measures.Measure)
+    return format_measure(measure) if is_measure else str(measure).strip()
 
 
 def _measures(cutoff: int, attributes: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, GROUP, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.accepted import are_rows, frame_of, is_one_run
@@ -106,6 +107,7 @@ def prepare_labels(qrels: Any, gold: Any, measures: list[Any], where: str = "qre
 
         bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
         answers, is_file = as_gold_answers(gold), isinstance(gold, str | PathLike)
+        require_columns(answers, [QID], fspath(gold) if is_file else "gold")
         with file_errors(gold) if is_file else contextlib.nullcontext():
             joined = join_answers(bare, answers)
         labels = Qrels(joined, where, ids=labels.coded_ids, is_checked=True)
@@ -223,8 +225,13 @@ class GivenGroups:
             ]
         single = (str, PathLike, pd.DataFrame, pd.Series, Mapping, Groups, Target)
         files, target = (
-            (x,) if isinstance(x, single) or x and are_rows(x) else tuple(x or ())
-            for x in (files, target)
+            (x,)
+            if isinstance(x, single) or are_rows(x) and x
+            else tuple(checks.listed(name, () if x is None else x, "", rule))
+            for name, x, rule in (
+                ("groups", files, "be groups, a frame, a file, or a list of them"),
+                ("target", target, "be a target, a word, a frame, a file, or a list of them"),
+            )
         )
         attributes: dict[str, Groups] = {}
         for source in files:

@@ -63,6 +63,7 @@ from fairtk.measures.parsing import digests_of, known_names, name_and_params
 from fairtk.plugins.references import cite_results
 from fairtk.remarks import Remark, emit, warnings_of
 from fairtk.statistics.checked import corrected_mean
+from fairtk.statistics.tests import TESTS
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -446,6 +447,8 @@ class Results(Artifact):
             NotFoundError: the system, test, correction, measure or column is unknown.
             InputError: `cluster` or `checked` is invalid.
         """
+        checks.known("test", test, TESTS)
+        checks.boolean("levels", levels, "compare")
         drawing = {"test": test, "confidence": confidence}
         results = self if checked is None else self.with_checked(checked, "compare")
         results = results if cluster is None else results.with_clusters(cluster, "compare")
@@ -734,7 +737,7 @@ class Results(Artifact):
         """
         from fairtk.experiment import saved
 
-        saved.save(self, Path(folder))
+        saved.save(self, checks.path("folder", folder, "Results.save"))
 
     def _write_files(self, folder: Path) -> None:
         """Write the files of a package: those of `save`."""
@@ -752,7 +755,7 @@ class Results(Artifact):
         """
         from fairtk.report import exports
 
-        return exports.write_trec(self, Path(folder))
+        return exports.write_trec(self, checks.path("folder", folder, "Results.to_trec"))
 
     def to_ir_metadata(self, system: str, more: Mapping[str, Any] | None = None) -> str:
         """Return the metadata of a system's run as ir_metadata YAML (Breuer et al. 2022).
@@ -777,7 +780,7 @@ class Results(Artifact):
         """
         from fairtk.experiment import saved
 
-        return Results(**saved.load(Path(folder)))
+        return Results(**saved.load(checks.path("folder", folder, "Results.load")))
 
     @property
     def _failed(self) -> pd.Series:

@@ -348,7 +348,7 @@ def _prepare(
     engine = Engine(
         tree,
         queries,
-        Store(None if save_dir is None else Path(save_dir)),
+        Store(None if save_dir is None else checks.path("save_dir", save_dir, "Experiment")),
         chosen_executor,
         n_threads,
         batch_size,
@@ -529,9 +529,7 @@ def _baseline(baseline: Any, names: Sequence[str]) -> str | None:
                 f"Experiment: baseline index {baseline} is out of range ({len(names)} systems)"
             )
         return names[baseline]
-    if baseline is not None and baseline not in names:
-        raise NotFoundError("baseline", baseline, names)
-    return None if baseline is None else str(baseline)
+    return None if baseline is None else checks.known("baseline", baseline, names)
 
 
 def _topics_of(qrels: pd.DataFrame | None, pipelines: Mapping[str, Any]) -> pd.DataFrame:
@@ -699,7 +697,7 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
         InputError: there are no results, or several settings.
         NotFoundError: the setting is unknown.
     """
-    path = Path(folder)
+    path = checks.path("folder", folder)
     if path.is_file():
         raise InputError(
             f"{folder}: expected a folder of results, a save_dir, or the output folder of a study, "
@@ -777,7 +775,8 @@ def export(
         StoreError: the store is damaged, or the folder is not writable.
     """
     checks.choice("form", form, EXPORTS, "export")
-    sources, output = results_folders(source, setting), Path(folder)
+    sources = results_folders(checks.path("source", source, "export"), setting)
+    output = checks.path("folder", folder, "export")
     # several folders are opened with the same values
     starts, measure_texts = (
         checks.listed("chains", chains),

@@ -459,7 +459,7 @@ def prune(
         StoreError: there is no store, or it is not writable; nothing was removed.
     """
     starts, names = checks.listed("chains", chains), checks.listed("systems", systems)
-    if not (starts or names or failed):
+    if not (starts or names or checks.boolean("failed", failed, "prune")):
         raise ParameterError("prune: `chains`, `systems` or `failed` is required")
     with closing(_store(save_dir)) as store:
         chains_to_remove = {_chain(store, start) for start in starts}
@@ -556,10 +556,11 @@ def _ended_chains(store: Store) -> list[Any]:
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:
-    path = Path(save_dir) / FILE
+    folder = checks.path("save_dir", save_dir)
+    path = folder / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment")
-    return Store(Path(save_dir), allow_read_only=True)
+    return Store(folder, allow_read_only=True)
 
 
 def _chain(store: Store, start: str, only: Collection[str] | None = None) -> int:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, FairtkError, IdentityError, InputError
 from fairtk.experiment.identity import describe, environment, key_of
+from fairtk.experiment.inputs import measure_list
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
@@ -238,8 +239,7 @@ class Evaluation:
         parent: str | None = None,
     ) -> None:
         self.parent = parent
-        measures = [measures] if isinstance(measures, str | ir_measures.Measure) else measures
-        self.measures = measures_by_label(map(parse, measures))
+        self.measures = measures_by_label(map(parse, measure_list(measures, may_be_empty=True)))
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
         if not self.measures:

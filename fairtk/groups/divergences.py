@@ -11,7 +11,8 @@ import numpy as np
 from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray
-from fairtk.groups.rows import Distributions, SparseRows
+from fairtk.groups.rows import Distributions, FactoredRows, SparseRows
+from fairtk.statistics.arrays import numbers
 from fairtk.wording import short
 
 
@@ -79,10 +80,10 @@ def kl_divergence(
         ParameterError: `smoothing` is not in [0, 1).
     """
     checks.number("smoothing", smoothing, "", 0, 1, "[)")
-    if isinstance(p, np.ndarray):
-        p = SparseRows.of_dense(p)
-    if isinstance(q, np.ndarray):
-        q = SparseRows.of_dense(q)
+    if not isinstance(p, SparseRows):
+        p = SparseRows.of_dense(numbers(p, "p", ndim=2))
+    if not isinstance(q, SparseRows | FactoredRows):
+        q = SparseRows.of_dense(numbers(q, "q", ndim=2))
     p_total, q_total = p.total(), q.total()
     smoothed = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
     row, level = smoothed.row, smoothed.level
@@ -149,10 +150,10 @@ def js_divergence(
     Returns:
         Shape (n_rows,); NaN if either row is empty.
     """
-    if isinstance(p, np.ndarray):
-        p = SparseRows.of_dense(p)
-    if isinstance(q, np.ndarray):
-        q = SparseRows.of_dense(q)
+    if not isinstance(p, SparseRows):
+        p = SparseRows.of_dense(numbers(p, "p", ndim=2))
+    if not isinstance(q, SparseRows | FactoredRows):
+        q = SparseRows.of_dense(numbers(q, "q", ndim=2))
     p_total, q_total = p.total(), q.total()
     target = q.lookup(p.row, p.level)
     unit = 0.5 / log_base(base)

@@ -275,7 +275,8 @@ class Groups(EqualByContent):
     def with_levels(self, names: Iterable[str]) -> Groups:
         """Return the groups of one attribute with more levels, which have no documents."""
         space, matrix = self.space, self.matrices[0].copy()
-        more = [name for name in dict.fromkeys(names) if name not in space.levels[0]]
+        listed = dict.fromkeys(checks.listed("names", names))
+        more = [name for name in listed if name not in space.levels[0]]
         levels = (*space.levels[0], *more)
         matrix.resize((matrix.shape[0], len(levels)))
         return Groups(replace(space, levels=(levels,)), self.documents, (matrix,))
@@ -594,10 +595,12 @@ def groups_of_rows(
     note = rows.note
     if levels is None and "levels" in note:
         levels = note["levels"]
-    if unknown == UNKNOWN and "unknown" in note:
+    if isinstance(unknown, str) and unknown == UNKNOWN and "unknown" in note:
         unknown = note["unknown"]
     if normalize is None:
         normalize = bool(note.get("normalize", True))
+    if name is not None:
+        checks.text("name", name, "Groups")
     name = name or note.get("name") or stem(rows.path)
     cells = (separator, unknown_values)
     return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, *cells, rows.refuse)
@@ -627,8 +630,11 @@ def groups_of_frame(
     refuse: Refuse | None = None,
 ) -> Groups:
     """Return the groups in a frame; see `fairtk.Groups.from_frame`."""
-    where = f"Groups {name!r}"
+    where = f"Groups {short(name)}"
     checks.choice("split", split, SPLITS, where)
+    checks.boolean("normalize", normalize, where)
+    if unknown is not None:
+        checks.text("unknown", unknown, where)
     require_columns(frame, [DOCNO, GROUP], where)
     separator = check_separator(separator, where)
     unknown_texts = check_unknown_values(unknown_values, where)
@@ -713,7 +719,10 @@ def _levels(
         codes[codes < 0] = names.index(unknown)
     if not names and unknown is not None and levels is None:
         names = [unknown]  # an empty frame
-    order = level_order(names, unknown) if levels is None else tuple(levels)
+    if levels is None:
+        order = level_order(names, unknown)
+    else:
+        order = tuple(checks.listed("levels", levels, where))
     if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
         raise ParameterError(f"{where}: levels must be a list of strings, got {short(levels)}")
     if len(set(order)) < len(order):

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray
 from fairtk.frames.ids import SURROGATE
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as named in TREC Fair Ranking."""
@@ -58,6 +58,10 @@ class LevelSpace(Sequence[Level]):
 
     def __post_init__(self) -> None:
         for text in chain(self.names, *self.levels):
+            if not isinstance(text, str):
+                raise ParameterError(
+                    f"the name of an attribute or of a level must be a string, got {short(text)}"
+                )
             if SURROGATE.search(text):
                 raise InputError(
                     f"unpaired surrogate in {text!r}; it was decoded wrongly, read the data again"

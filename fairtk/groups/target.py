@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -20,7 +21,6 @@ from fairtk.errors import (
     ColumnError,
     DuplicateError,
     InputError,
-    NotFoundError,
     ParameterError,
     warn,
 )
@@ -37,6 +37,7 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
     digest,
+    require_columns,
 )
 from fairtk.frames.accepted import are_rows, column_of, frame_of, frame_of_rows
 from fairtk.frames.ids import as_strings
@@ -64,7 +65,7 @@ from fairtk.groups.rows import Distributions, FactoredRows, SparseRows, case_mas
 from fairtk.io.lines import STDIN, file_errors
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
-from fairtk.wording import did_you_mean, format_list, missing_columns, rename_hint
+from fairtk.wording import did_you_mean, format_list, missing_columns, rename_hint, short
 
 _FEW_LEVELS = 1 << 12
 
@@ -104,12 +105,14 @@ def _backgrounds_by_attribute(
     background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
 ) -> dict[str, Mapping[str, float]]:
     """Return a `background` argument as attribute -> level -> share."""
-    if background is None or len(background) == 0:
+    if background is None:
         return {}
     if not isinstance(background, Mapping | pd.Series):
         raise ParameterError(
             f"background must map levels to shares, got {type(background).__name__}"
         )
+    if len(background) == 0:
+        return {}
     items = dict(background)
     nested = any(isinstance(v, Mapping | pd.Series) for v in items.values())
     if not nested:
@@ -174,8 +177,7 @@ def background(name: str) -> pd.Series:
     Raises:
         NotFoundError: the name is unknown.
     """
-    if name not in _packaged():
-        raise NotFoundError("background", name, _packaged())
+    checks.known("background", name, _packaged())
     entry = _packaged()[name]
     counts = pd.Series(entry["weights"], dtype="float64", name=name)
     shares = counts / counts.sum()
@@ -198,6 +200,8 @@ def _relevant(
 ) -> tuple[Qrels, IntArray, IntArray]:
     """Return the labels, and the query and document of each relevant one."""
     labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
+    if rel is not None:
+        checks.number("rel", rel, where, least=-math.inf)
     relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
     return labeled, labeled.query[relevant], labeled.doc[relevant]
 
@@ -268,9 +272,8 @@ class Target(EqualByContent):
         Raises:
             InputError: an attribute has only the unknown level.
         """
-        if not isinstance(getattr(groups, "space", None), LevelSpace):
-            raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
-        space = groups.space
+        checks.boolean("unknown", unknown, "Target.uniform")
+        space = _space_of(groups, "Target.uniform")
         shares = []
         for index in range(len(space.names)):
             share = np.ones(space.shape[index]) if unknown else space.known_levels(index)
@@ -412,9 +415,9 @@ class Target(EqualByContent):
         unlabeled: str,
     ) -> Target:
         """Return the mean memberships of each query's documents, averaged with backgrounds."""
-        space, qids = groups.space, labeled.qids.text
+        space, qids = _space_of(groups, "Target"), labeled.qids.text
         shares = _backgrounds_by_attribute(background, space)
-        if unlabeled == "bounds":
+        if isinstance(unlabeled, str) and unlabeled == "bounds":
             raise ParameterError("unlabeled='bounds' is not supported for targets; use 'drop'")
         memberships = groups.memberships(labeled.docnos, unlabeled)
         attention = attention_matrix(query, doc, weight, (len(qids), memberships.n_rows))
@@ -558,7 +561,7 @@ class Target(EqualByContent):
         Raises:
             InputError: attributes differ, or a level with weight is not in the groups.
         """
-        ours, space, rows = self.space, groups.space, self.distributions
+        ours, space, rows = self.space, _space_of(groups, "for_groups"), self.distributions
         if ours == space:
             return self
         indices = _matched(ours, space)
@@ -742,7 +745,15 @@ def _refuse(is_missing: BoolArray, ours: LevelSpace, place: int, space: LevelSpa
         )
 
 
+def _space_of(groups: Any, where: str) -> LevelSpace:
+    space = getattr(groups, "space", None)
+    if not isinstance(space, LevelSpace):
+        raise ParameterError(f"{where}: groups must be `fairtk.Groups`, got {short(groups)}")
+    return space
+
+
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
+    require_columns(frame, (), where)
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
         attributes = [GROUP] if groups is None else [GROUP, *groups.space.names]
@@ -757,7 +768,7 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
             expected = format_list([GROUP, WEIGHT])
             raise ColumnError(f"{where}: {missing_columns([GROUP], expected, frame.columns)}")
         return columns
-    names = list(groups.space.names)
+    names = list(_space_of(groups, where).names)
     if len(names) == 1 and GROUP in columns:
         return [GROUP]
     missing = [n for n in names if n not in columns]

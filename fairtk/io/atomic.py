@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TextIO
 
+from fairtk import checks
 from fairtk.errors import InputError
 
 
@@ -22,7 +23,8 @@ def real_path(path: str | PathLike[str]) -> Path:
     Raises:
         InputError: there is a symlink loop.
     """
-    real = Path(os.path.realpath(path))  # the error of `Path.resolve` differs by Python version
+    file = checks.path("path", path)
+    real = Path(os.path.realpath(file))  # the error of `Path.resolve` differs by Python version
     if any(map(os.path.islink, (real, *real.parents))):
         raise InputError(f"{path}: symlink loop")
     return real
@@ -45,11 +47,13 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         The temporary path. The block must create the file.
 
     Raises:
-        InputError: the folder does not exist, or there is a symlink loop.
+        InputError: the folder does not exist, the path is a folder, or there is a symlink loop.
     """
     target = real_path(path)
     if not target.parent.is_dir():
         raise InputError(f"{path}: no such folder")
+    if target.is_dir():
+        raise InputError(f"{path}: expected a file, got a folder")
     temporary = part_beside(target)
     try:
         yield temporary

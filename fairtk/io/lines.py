@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import FormatError, InputError, ParameterError
 
 Kind = Literal["parquet", "jsonl", "text"]
@@ -236,6 +237,7 @@ def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -
 
     ``-`` is standard input; its content is saved to a temporary file.
     """
+    checks.path("path", path)
     follow = READ_PROGRESS
     file = _kept_stdin() if path == STDIN else path
     with _regular(file) as raw, follow(file) if follow else _unseen as told:
@@ -362,7 +364,7 @@ def decode_line(line: bytes, path: str | PathLike[str], number: int | None) -> s
 
 def is_parquet_name(path: str | PathLike[str]) -> bool:
     """Return whether a file is written as Parquet, by its suffix."""
-    return Path(path).suffix in {".parquet", ".pq"}
+    return checks.path("path", path).suffix in {".parquet", ".pq"}
 
 
 @contextlib.contextmanager

@@ -13,7 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import FormatError, InputError
+from fairtk.frames import require_columns
 from fairtk.frames.accepted import frame_of
 from fairtk.io.atomic import atomic_write
 
@@ -39,6 +41,8 @@ def read_parquet(
     import pyarrow
     from pyarrow import parquet
 
+    if file is None:
+        checks.path("path", path, "read_parquet")
     try:
         # an open file, because pyarrow makes columns of folders named "alpha=1"
         with parquet.ParquetFile(
@@ -78,8 +82,12 @@ def write_parquet(
     import pyarrow
     from pyarrow import parquet
 
+    frame = frame_of(frame)
+    require_columns(frame, (), "write_parquet")
+    if not hasattr(path, "write"):
+        checks.path("path", path, "write_parquet")
     try:
-        table = pyarrow.Table.from_pandas(frame_of(frame), preserve_index=False)
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"this frame cannot be written as Parquet: {reason}") from None

@@ -402,6 +402,8 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         InputError: a ranking has no answer, or only one of the two frames is sampled.
     """
     run, answers = frame_of(run), frame_of(answers)
+    require_columns(run, [QID], f"{where} (run)")
+    require_columns(answers, [QID, QANSWER], where)
     check_samples(run, f"{where} (run)")
     check_samples(answers, where)
     keys = [c for c in (QID, SAMPLE) if c in run.columns]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
+from fairtk import checks
 from fairtk.errors import FormatError, InputError
 from fairtk.frames import GOLD_ANSWER, GROUP, WEIGHT
 from fairtk.frames.accepted import column_of, frame_of
@@ -157,9 +158,10 @@ def _json_strings(text: str) -> list[str] | None:
 
 def stem(path: str | PathLike[str]) -> str:
     """Return a file's name without its suffixes."""
-    if path == PIPED:
+    name = checks.path("path", path).name
+    if name == PIPED:
         return "stdin"
-    return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
+    return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", name.removesuffix(".gz"))
 
 
 def name_and_path(source: str | PathLike[str]) -> tuple[str | None, str]:

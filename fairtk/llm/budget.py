@@ -13,6 +13,7 @@ from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.io.rows import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
+from fairtk.wording import short
 
 
 class Payment(NamedTuple):
@@ -61,14 +62,18 @@ class Prices:
     """
 
     def __init__(self, table: PriceTable | str | PathLike[str] | None = None) -> None:
-        pairs = _read(table) if isinstance(table, str | PathLike) else dict(table or {})
+        if isinstance(table, str | PathLike):
+            pairs = _read(table)
+        else:
+            pairs = {} if table is None else checks.mapping("prices", table)
         self._prices: dict[str, Price] = {}
         for model, pair in pairs.items():
             try:
                 price = Price(*(float(value) for value in pair))
             except (TypeError, ValueError):
                 raise ParameterError(
-                    f"prices of {model!r} must be two numbers, (prompt, completion), got {pair!r}"
+                    f"prices of {model!r} must be two numbers, (prompt, completion), got "
+                    f"{short(pair)}"
                 ) from None
             if not all(math.isfinite(value) and value >= 0 for value in price):
                 raise ParameterError(

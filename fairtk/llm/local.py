@@ -55,6 +55,8 @@ class KeywordRefiner(ChatModel):
                 str(group): tuple(str(term) for term in terms) for group, terms in table.items()
             }
         else:
+            if table is not None:
+                checks.path("table", table, "KeywordRefiner")
             self.table = _read(PACKAGED if table is None else table)
 
     @property

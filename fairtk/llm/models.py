@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from fairtk import checks
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.functions import as_chat_model
@@ -18,6 +19,7 @@ ANSWERS, REFINEMENT = "answers", "refinement"
 
 def list_model_kinds(use: str) -> dict[str, ChatModelSpec]:
     """Return the kinds of models for a use, `ANSWERS` or `REFINEMENT`, by name."""
+    checks.choice("use", use, (ANSWERS, REFINEMENT))
     entries = registry.chat_models.entries()
     return {entry.name: entry.value for entry in entries if use in entry.value.uses}
 
@@ -25,9 +27,7 @@ def list_model_kinds(use: str) -> dict[str, ChatModelSpec]:
 def kind_of_model(name: Any, use: str, what: str) -> ChatModelSpec:
     """Return the kind of a name, or raise a `NotFoundError` about `what` with the nearest name."""
     kinds = list_model_kinds(use)
-    if name not in kinds:
-        raise NotFoundError(what, name, kinds)
-    return kinds[name]
+    return kinds[checks.known(what, name, kinds)]
 
 
 def parse_model(text: str, use: str, what: str) -> tuple[ChatModelSpec, dict[str, Any]]:
@@ -42,7 +42,7 @@ def parse_model(text: str, use: str, what: str) -> tuple[ChatModelSpec, dict[str
         NotFoundError: unknown kind; the nearest is suggested.
         ParameterError: the model's name is missing.
     """
-    name, _, model = text.partition(":")
+    name, _, model = checks.text("text", text, what).partition(":")
     settings: dict[str, Any] = {}
     plain, _, dtype = name.rpartition("-")
     if name not in registry.chat_models and plain in registry.chat_models:

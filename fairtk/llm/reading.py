@@ -55,7 +55,8 @@ class Reading(NamedTuple):
 def check_reader(answer: Any, where: str) -> AnswerReader:
     """Return a way to read answers, or raise a `ParameterError` if it is invalid."""
     is_key = isinstance(answer, str) and answer.startswith("json:") and answer[5:].strip()
-    if answer in ("plain", "after-thinking") or is_key or callable(answer):
+    is_word = isinstance(answer, str) and answer in ("plain", "after-thinking")
+    if is_word or is_key or callable(answer):
         return answer  # type: ignore[no-any-return]
     raise ParameterError(
         f"{where}: answer must be 'plain', 'after-thinking', 'json:KEY' or a function from a text "

@@ -647,7 +647,7 @@ def _address(base_url: Any) -> str | None:
             "OpenAICompatible: base_url must be the address of a server, e.g. "
             f"'http://127.0.0.1:8000/v1', or None, got {short(base_url)}"
         )
-    if not base_url:
+    if base_url is None:
         return None
     address = urlsplit(base_url.strip())
     if address.scheme not in ("http", "https") or not address.hostname:

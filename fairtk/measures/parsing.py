@@ -49,6 +49,7 @@ def format_measure(measure: Any) -> str:
 
     Its `repr` is ir_measures' form: ``"E(measure='nDCG@5')"``.
     """
+    checks.instance("measure", measure, ir_measures.Measure)
     if measure.NAME == "E" and "measure" in measure.params:
         return f"E({format_measure(measure['measure'])})"
     if measure.NAME != "Product" or not {"left", "right"} <= measure.params.keys():

@@ -225,7 +225,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self.before_use()
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries
 
 
 measures: Registry[Any] = Registry("measure", "fairtk.measures:FairMeasure")
@@ -364,7 +364,7 @@ _CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     """Split ``"Name(a=1, b='x')"`` into the name and its literal keyword arguments."""
-    parts = _CALL.fullmatch(text.strip())
+    parts = _CALL.fullmatch(checks.text(kind, text).strip())
     # SyntaxError, ValueError: not literals; TypeError: a set of lists; the others: nested too deep
     with suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         node = ast.parse(f"name{parts.group(2) or '()'}", mode="eval").body if parts else None

@@ -135,7 +135,7 @@ def write_or_return(text: str, path: str | PathLike[str] | None) -> str | None:
     """Return a text, or write it to a file and return `None`, as pandas does."""
     if path is None:
         return text
-    _write(Path(path), text)
+    _write(checks.path("path", path), text)
     return None
 
 

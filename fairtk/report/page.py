@@ -132,7 +132,11 @@ def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> P
     Returns:
         The path of the file.
     """
-    path = Path(folder) / FILE
+    path = checks.path("folder", folder) / FILE
+    sections = [
+        checks.instance("sections", section, Section)
+        for section in checks.listed("sections", sections)
+    ]
     records = [
         {
             "title": section.title,
@@ -158,7 +162,7 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
     Raises:
         FormatError: the file is not JSON.
     """
-    path = Path(folder) / FILE
+    path = checks.path("folder", folder) / FILE
     sections = []
     for record in read_json(path) if path.exists() else ():
         table = None if record["table"] is None else Table(**record["table"])
@@ -226,6 +230,7 @@ def page_text(
         NotFoundError: the baseline, test or correction is unknown.
         MissingExtraError: Jinja2 is not installed.
     """
+    checks.instance("results", results, Results, "report")
     checks.integer("cutoff", cutoff)
     if cluster is not None:
         results = results.with_clusters(cluster, "report")

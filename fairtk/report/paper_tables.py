@@ -53,7 +53,7 @@ def paper_table(
     if baseline is None:
         baseline = settings["baseline"]
     if baseline is not None:
-        if baseline not in results.systems and str(baseline).endswith((".tex", ".md")):
+        if str(baseline) not in results.systems and str(baseline).endswith((".tex", ".md")):
             raise ParameterError(f"to write a file, pass path={str(baseline)!r}")
         checks.known("system", baseline, results.systems)
     if pairs:  # letters despite a baseline

@@ -19,10 +19,7 @@ def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
     Raises:
         InputError: a value is infinite or not a number, or the number of dimensions is wrong.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from None
+    array = floats(values, name)
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     infinite = np.isinf(array)
@@ -31,6 +28,18 @@ def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
         where = index[0] if ndim == 1 else index
         raise InputError(f"{name} must be finite or NaN, got {array[index]} at index {where}")
     return array
+
+
+def floats(values: npt.ArrayLike, name: str) -> FloatArray:
+    """Return values as an array of floats of any shape.
+
+    Raises:
+        InputError: a value is not a number.
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from None
 
 
 def check_drawing(confidence: float, resamples: int) -> None:

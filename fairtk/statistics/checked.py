@@ -83,6 +83,7 @@ def corrected_mean(
     from scipy.stats import t
 
     checks.open_interval("confidence", confidence)
+    bounds = checks.interval("bounds", bounds)
     exact, cheap = numbers(checked, "checked", ndim=1), numbers(values, "values", ndim=1)
     rest = numbers(others, "others", ndim=1)
     if exact.shape != cheap.shape:

@@ -13,6 +13,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.statistics.arrays import ZERO, check_drawing, numbers
 from fairtk.statistics.bootstrap import batches
+from fairtk.statistics.clusters import cluster_codes
 from fairtk.statistics.intervals import TOO_FEW, percentile_interval
 from fairtk.wording import short
 
@@ -49,6 +50,7 @@ def curve_values(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 42,
+    clusters: npt.ArrayLike | None = None,
 ) -> dict[str, CurveValue]:
     """Compute slopes and areas of y against x, with bootstrap intervals over the queries.
 
@@ -69,6 +71,8 @@ def curve_values(
         confidence: the level of the intervals, in (0, 1).
         resamples: the number of bootstrap samples.
         seed: the seed of the bootstrap; results also depend on the order of the queries.
+        clusters: the cluster of each query, shape (queries,): whole clusters are drawn. `None` if
+            queries are independent.
 
     Returns:
         The values by name, as in `CURVES`. A slope is NaN if all x are equal. `CurveValue.note` has
@@ -81,20 +85,29 @@ def curve_values(
     check_drawing(confidence, resamples)
     checks.integer("seed", seed, least=0)
     checks.boolean("increasing", increasing)
-    if not span[0] < span[1]:
+    span = checks.interval("span", span)
+    if span[0] == span[1]:
         raise ParameterError(f"`span` must be increasing, got {short(span)}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries
     estimates = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
     values = [float(value) for value in estimates]
-    if n < 2:
+    codes = np.arange(n)
+    if clusters is not None:
+        codes = cluster_codes(clusters, len(points.is_drawn))[points.is_drawn]
+        codes = np.unique(codes, return_inverse=True)[1]
+    n_clusters = len(np.unique(codes))
+    if n_clusters < 2:
         return {
             name: CurveValue(value, math.nan, math.nan, TOO_FEW)
             for name, value in zip(CURVES, values, strict=True)
         }
     generator = np.random.default_rng(seed)
     drawn = np.concatenate(
-        [points.values(_draws(generator, size, n)) for size in batches(resamples, n)]
+        [
+            points.values(_draws(generator, size, n_clusters)[:, codes])
+            for size in batches(resamples, n)
+        ]
     )
     return {
         name: CurveValue(value, *percentile_interval(value, column, confidence))
@@ -122,7 +135,7 @@ class _Points:
                 f"{second.shape}"
             )
         defined = ~(np.isnan(first) | np.isnan(second))
-        rows = defined.any(axis=1)
+        self.is_drawn = rows = defined.any(axis=1)
         self.defined = defined[rows]
         self.x, self.y = (np.where(defined, values, 0.0)[rows] for values in (first, second))
         self.n_queries = len(self.x)

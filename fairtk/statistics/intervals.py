@@ -55,6 +55,7 @@ def mean_intervals(
     from scipy.stats import t
 
     checks.open_interval("confidence", confidence)
+    bounds = checks.interval("bounds", bounds)
     table = numbers(values, "values", ndim=2)
     defined = ~np.isnan(table)
     n = defined.sum(axis=1)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray
+from fairtk.statistics.arrays import numbers
 from fairtk.wording import short
 
 
@@ -35,7 +36,7 @@ def power_of_test(
     checks.open_interval("significance", significance)
     checks.number("difference", difference, least=-math.inf, rule="be a finite number")
     checks.positive("deviation", deviation)
-    size = np.asarray(n, dtype=np.float64)
+    size = numbers(n, "n", ndim=np.ndim(n))
     checks.number("n", float(size.min()) if size.size else 2, least=2)
     edge = t.ppf(1 - significance / 2, size - 1)
     away = abs(difference) / deviation * np.sqrt(size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from fairtk.frames import (
     Run,
     digest,
     identity_name,
+    require_columns,
 )
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
@@ -91,6 +92,8 @@ class FairTransformer(Configurable, EqualByContent, pt.Transformer):  # type: ig
         """Apply the transformer to a frame, a table of another library, or dicts."""
         is_run = isinstance(inp, Mapping)
         frame = as_frame(inp, SCORE, type(self).__name__) if is_run else frame_of(inp)
+        if not isinstance(frame, Iterable):
+            require_columns(frame, (), type(self).__name__)  # raises an error
         return super().__call__(frame)
 
     def settings(self) -> dict[str, Any]:

@@ -42,8 +42,8 @@ class Fitted(FairTransformer):
 
     Raises:
         ParameterError: the system has no method ``fit``, or `without` is not a fold.
-        InputError: `folds` has no fold for a topic; or a topic is ranked that the system is trained
-            on.
+        InputError: `folds` has no fold for a topic; a topic is ranked that the system is trained
+            on; or the other folds have no topics or no labels.
     """
 
     identity_name = "fairtk.FittedSystem"
@@ -62,6 +62,7 @@ class Fitted(FairTransformer):
         without: int | None = None,
     ) -> None:
         super().__init__()
+        folds = None if folds is None else checks.mapping("folds", folds, "Fitted")
         if without is not None:
             checks.integer("without", without, "Fitted", least=None)
             if without not in (folds or {}).values():
@@ -174,12 +175,19 @@ class _Copies:
                 f"Fitted: cannot rank topics that the system is trained on ({format_list(seen)}); "
                 "pass `folds`, or rank other topics"
             )
-        if topics.empty:
-            raise InputError("Fitted: no topics to train on; use more folds")
+        qrels = self.qrels[self.qrels[QID].isin(topics[QID])]
+        for name, frame in (("topics", topics), ("qrels", qrels)):
+            if frame.empty:
+                fold = (
+                    f" outside of fold {format_list(sorted(left_out, key=str))}" if left_out else ""
+                )
+                raise InputError(
+                    f"Fitted: no rows of `{name}`{fold} to train on; add some, or use other folds"
+                )
         key = frozenset(left_out)
         if key not in self._trained:
             system = _copied(self.system)
-            system.fit(topics, self.qrels[self.qrels[QID].isin(topics[QID])])
+            system.fit(topics, qrels)
             self._trained[key] = system
         return self._trained[key]
 

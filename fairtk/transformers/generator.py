@@ -598,7 +598,8 @@ class FlanT5(Generator):
     ) -> None:
         require_packages("FlanT5")
         refuse_unknown_options("FlanT5", HuggingFaceSeq2Seq, settings)
-        llm = HuggingFaceSeq2Seq(fspath(model), **settings)
+        name = fspath(model) if isinstance(model, PathLike) else model
+        llm = HuggingFaceSeq2Seq(name, **settings)
         super().__init__(llm, prompt, cutoff, answer, answers, on_cut)
         for name in llm.SETTINGS:
             setattr(self, name, getattr(llm, name))

@@ -228,7 +228,7 @@ class BM25Scorer(Scorer):
         for name, value in (("k1", k1), ("epsilon", epsilon)):
             checks.number(name, value, "BM25Scorer")
         checks.share("b", b, "BM25Scorer")
-        if tokenize != "whitespace" and not callable(tokenize):
+        if not callable(tokenize) and not (isinstance(tokenize, str) and tokenize == "whitespace"):
             raise ParameterError(
                 "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words, "
                 f"got {short(tokenize)}"
@@ -317,8 +317,9 @@ class NeuralScorer(Scorer):
     ) -> None:
         super().__init__()
         require_packages(type(self).__name__)
+        name = self._MODEL if model is None else model
         self.encoder = self._ENCODER(
-            self._MODEL if model is None else fspath(model),
+            fspath(name) if isinstance(name, PathLike) else name,
             device=device,
             dtype=dtype,
             max_tokens=max_tokens,

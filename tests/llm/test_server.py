@@ -219,7 +219,7 @@ def test_settings_and_equality():
     assert warmer.temperature == 0.9 and warmer.base_url == "http://h/v1" and one != warmer
     assert "http://h/v1" in repr(one) and hash(one) == hash(OpenAICompatible("toy"))
     assert warmer._server is one._server is warmer.numbered(2)._server
-    assert OpenAICompatible("toy", "").url == OpenAICompatible("toy").url == OPENAI_URL
+    assert OpenAICompatible("toy").url == OPENAI_URL
     assert OpenAICompatible("toy", " http://h/v1 ").url == "http://h/v1"
 
 

@@ -82,6 +82,22 @@ def test_a_topic_that_the_system_is_trained_on_is_refused():
         fairtk.Fitted(Counts(), TOPICS, QRELS, one_fold)(TOPICS)
 
 
+@pytest.mark.parametrize(
+    ("folds", "qrels", "name", "fold"),
+    [
+        (dict.fromkeys(FOLDS, "first"), QRELS, "topics", "'first'"),  # no topics in other folds
+        (FOLDS, QRELS.tail(2), "qrels", "2"),  # only fold 2 has labels
+        (None, QRELS.head(0), "qrels", ""),
+    ],
+)
+def test_nothing_to_train_on(fits, folds, qrels, name, fold):
+    fitted = fairtk.Fitted(Counts(), TOPICS, qrels, folds)
+    ranked = TOPICS.tail(1) if folds else TOPICS.assign(qid=list("wxyz"))
+    with pytest.raises(InputError, match=f"`{name}`.*{fold}"):
+        fitted(ranked)
+    assert fits == []
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="'c', 'd'"):
         fairtk.Fitted(Counts(), TOPICS, QRELS, {"a": 0, "b": 1})

@@ -550,7 +550,8 @@ class FairQR(FairTransformer):
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
         self.depth = checks.integer("depth", depth, where)
         self.rerank = RELEVANCE if rerank is True else rerank
-        if self.rerank is not False and self.rerank not in (RELEVANCE, EXPOSURE):
+        is_known = isinstance(self.rerank, str) and self.rerank in (RELEVANCE, EXPOSURE)
+        if self.rerank is not False and not is_known:
             raise ParameterError(
                 f"{where}: rerank must be True, False, 'relevance' or 'exposure', got "
                 f"{short(rerank)}"

@@ -6,6 +6,7 @@ All four are from Geyik, Ambler and Kenthapadi (KDD 2019), Algorithms 1 to 3.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from fairtk.transformers import FairTransformer, remark
 from fairtk_baselines.levels import NO_TARGET, NO_TARGET_KIND, checked_groups, levels_of
 
 _TOO_FEW = "fairtk-baselines:too few candidates"
+_MANY = 64  # more documents are faster to compare as an array
 _ROUNDING = 1e-9  # 0.29 * 100 is 28.999999999999996
 
 
@@ -326,23 +328,39 @@ def interval_sorted(position: list[int], last: list[float], lag: int = 0) -> lis
         last: the last rank of each, not decreasing.
         lag: the number of ranks that a document may fall below its last rank.
     """
-    last_rank = dict(zip(position, last, strict=True))
     placed: list[int] = []
+    last_of = array("d")  # the last rank of each placed document
+    ranks = np.arange(1, len(position) + 1) - lag
     fixed: set[int] = set()  # these cannot fall further, so the others are sorted by position
     start = oldest = 0
-    for one in position:
+    for one, its_last in zip(position, last, strict=True):
         at = bisect(placed, one, start)
         placed.insert(at, one)
+        last_of.insert(at, its_last)
         while position[oldest] in fixed:
             oldest += 1
         if last[oldest] + lag > len(placed):
             continue  # no document is at its last rank
-        for index in range(len(placed) - 1, at - 1, -1):
-            if last_rank[placed[index]] + lag <= index + 1:
-                fixed.update(placed[start : index + 1])
-                start = index + 1
-                break
+        end = _end_of_fixed(last_of, at, lag, ranks)
+        if end:
+            fixed.update(placed[start:end])
+            start = end
     return placed
+
+
+def _end_of_fixed(last_of: array[float], at: int, lag: int, ranks: IntArray) -> int:
+    """Return the number of documents up to the lowest one at its last rank, from `at`; 0 if none.
+
+    If a group has no candidates, the others are far from their last ranks, so that many are read.
+    """
+    if len(last_of) - at > _MANY:
+        at_last = np.frombuffer(last_of)[at:] <= ranks[at : len(last_of)]
+        found = np.flatnonzero(at_last)
+        return at + int(found[-1]) + 1 if len(found) else 0
+    for end in range(len(last_of), at, -1):
+        if last_of[end - 1] + lag <= end:
+            return end
+    return 0
 
 
 def _shares(groups: Groups, p: Any, where: str) -> dict[Level, float]:
