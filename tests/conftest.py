@@ -52,12 +52,14 @@ def golden():
     return lambda name: json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
 
 
-# A shared machine may be slow at any moment: examples are bounded in number, not in time.
-settings.register_profile(
-    "fairtk",
-    max_examples=50,
+# A shared machine may be slow at any moment: examples are bounded in number, not in time. The
+# nightly run has ten times as many, and other ones each night.
+FEW = settings(
+    max_examples=20,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("fairtk", FEW)
+settings.register_profile("nightly", FEW, max_examples=200)
 settings.load_profile("fairtk")

@@ -88,8 +88,16 @@ def test_targets_with_a_name(files):
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
-@pytest.mark.parametrize("made", ["files", "objects"])
-@pytest.mark.parametrize("function", ["evaluate", "compare", "sensitivity", "frontier"])
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        ("evaluate", "files"),
+        ("compare", "objects"),
+        ("sensitivity", "files"),
+        ("frontier", "files"),
+        ("frontier", "objects"),
+    ],
+)
 def test_one_attribute_and_one_target_stand_alone(files, function, made):
     groups, target = files["toy"], str(files["target"])
     if made == "objects":

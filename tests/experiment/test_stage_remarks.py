@@ -79,7 +79,7 @@ def test_outside_of_an_experiment_it_is_a_warning(store, first, kind):
 
 
 @pytest.mark.parametrize(
-    "batch_size", [4, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 3))]
+    "batch_size", [4, *(pytest.param(size, marks=pytest.mark.nightly) for size in (1, 2, 3))]
 )
 def test_batches_change_no_remark(store, first, batch_size):
     assert run(systems(store), batch_size=batch_size)[0].remarks == first

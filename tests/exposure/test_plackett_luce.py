@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -107,7 +107,6 @@ def exact_gaps(scores, alpha):
         ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=2, max_size=6),
     st.one_of(st.just(0.0), st.floats(1e-6, 64)),
