@@ -53,7 +53,9 @@ def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
     assert contents(resumed) == contents(whole)
 
 
-@pytest.mark.parametrize("step", [*(pytest.param(i, marks=pytest.mark.nightly) for i in range(3)), 3])
+@pytest.mark.parametrize(
+    "step", [*(pytest.param(i, marks=pytest.mark.nightly) for i in range(3)), 3]
+)
 def test_a_resumed_run_has_the_same_batches_of_prompts(tmp_path, step):
     """Two systems with two levels of prompts to one model: 48 prompts, then 48 others."""
     whole = killed_stages.run(tmp_path / "whole", "model", tmp_path / "whole.log")
