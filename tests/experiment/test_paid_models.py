@@ -22,7 +22,7 @@ from fairtk.llm import ChatModel, Completion, FunctionModel, Ledger, LLMError, O
 from fairtk.llm.chat import questions
 
 pytest.importorskip("openai")
-TOPICS, _ = world(n_queries=3)
+TOPICS, _ = world(n_queries=2)
 
 
 @pytest.fixture(autouse=True)
