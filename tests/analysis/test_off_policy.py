@@ -128,7 +128,7 @@ def test_standard_errors_say_how_far_off_values_are(estimator):
     run["score"] = np.tile(SCORES, 200)  # one truth for all queries
     truth = exact_utility(run.head(6), 2)
     for seeds in ((42, 42), (42, 7)):
-        answers = {a: answered(run, a, 20, seed=s) for a, s in zip((1, 3), seeds, strict=True)}
+        answers = {a: answered(run, a, 40, seed=s) for a, s in zip((1, 3), seeds, strict=True)}
         estimates = off_policy_utility(make_qrels(run), answers, run, [2], "em", K, estimator)
         z = (estimates.per_query["value"] - truth) / estimates.per_query["error"]
         assert 0.8 < z.std() < 1.2

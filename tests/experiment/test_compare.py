@@ -199,7 +199,7 @@ def test_margins_levels_and_plans_are_those_of_experiments():
 
 @pytest.mark.parametrize("apart", [0, 1])
 def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
-    """Differences over 25 pairs of seeds vary as much as `error_samples` says, within a quarter.
+    """Differences over 40 pairs of seeds vary as much as `error_samples` says, within a fifth.
 
     Runs of one seed vary together: taken to be independent, their error was half as large again.
     """
@@ -208,7 +208,7 @@ def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
     qrels = QRELS[QRELS["qid"].isin(QIDS[:6])]
     measures = [EE_D(estimator="unbiased") @ 3, EE_R @ 3]
     tables = []
-    for seed in range(25):
+    for seed in range(40):
         runs = {
             name: fairtk.FairSampler(alpha, n_samples=8, cutoff=3, seed=2 * seed + more)(candidates)
             for name, alpha, more in (("one", 1, 0), ("two", 2, apart))
@@ -217,7 +217,7 @@ def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
         tables.append(table[table["run"] == "two"].set_index("measure"))
     spread = np.std([table["difference"] for table in tables], axis=0, ddof=1)
     errors = np.sqrt(np.mean([table["error_samples"] ** 2 for table in tables], axis=0))
-    assert errors == pytest.approx(spread, rel=0.25)
+    assert errors == pytest.approx(spread, rel=0.2)
     plan = fairtk.compare(qrels, runs, measures).queries_needed(0.05, (8, 800))
     assert (plan["deviation"] >= plan["deviation_queries"]).all()
 
