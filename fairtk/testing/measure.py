@@ -125,6 +125,10 @@ class MeasureContract:
         rows = rows.merge(run.drop(columns=[DOCNO, SCORE, RANK], errors="ignore"), on=QID)
         return rows.assign(**{SCORE: -rows.groupby(QID).cumcount().astype(float)})
 
+    def forms(self) -> dict[str, pd.DataFrame]:
+        """Return a run of each form."""
+        return {"plain": self.run(), "sampled": self.samples()}
+
     def policies(self) -> dict[str, pd.DataFrame]:
         """Return different runs."""
         run, samples = self.run(), self.samples()
@@ -142,14 +146,14 @@ class MeasureContract:
     def test_order_of_rows_does_not_matter(self) -> None:
         """Shuffled labels and runs have the same values."""
         rng = np.random.default_rng(11)
-        for name, run in self.policies().items():
+        for name, run in self.forms().items():
             qrels, shuffled = _shuffled(self.qrels(), rng), _shuffled(run, rng)
-            message = f"{self.measure!r} depends on the order of rows ({name})"
+            message = f"{self.measure!r} depends on the order of rows ({name} run)"
             check_values(self.values(qrels, shuffled), self.values(self.qrels(), run), message)
 
     def test_index_does_not_matter(self) -> None:
         """Any index of labels and runs gives the same values."""
-        for name, run in {"plain": self.run(), "sampled": self.samples()}.items():
+        for name, run in self.forms().items():
             expected = self.values(self.qrels(), run)
             frames = zip(
                 with_other_indexes(self.qrels()).items(),
@@ -165,14 +169,14 @@ class MeasureContract:
         if self.knows_documents:
             return
         qrels = self.qrels()
-        for name, run in self.policies().items():
+        for name, run in self.forms().items():
             docnos = sorted({*qrels[DOCNO], *run[DOCNO]}, reverse=True)
             renamed = {docno: f"doc{index:04}" for index, docno in enumerate(docnos)}
             actual = self.values(
                 qrels.assign(**{DOCNO: qrels[DOCNO].map(renamed)}),
                 run.assign(**{DOCNO: run[DOCNO].map(renamed)}),
             )
-            message = f"{self.measure!r} depends on the names of documents ({name})"
+            message = f"{self.measure!r} depends on the names of documents ({name} run)"
             check_values(actual, self.values(qrels, run), message)
 
     def test_numbers_of_samples_do_not_matter(self) -> None:
@@ -208,7 +212,7 @@ class MeasureContract:
         run_columns = {*ir_measures.run_inputs([self.measure]), SAMPLE}
         qrel_columns = set(ir_measures.qrel_inputs([self.measure]))
         qrels = _only(self.qrels(), qrel_columns)
-        for name, run in {"plain": self.run(), "sampled": self.samples()}.items():
+        for name, run in self.forms().items():
             try:
                 actual = self.values(qrels, _only(run, run_columns))
             except Exception as error:
@@ -221,7 +225,7 @@ class MeasureContract:
 
     def test_inputs_stay_as_they_are(self) -> None:
         """The frames are not changed."""
-        for name, run in {"plain": self.run(), "sampled": self.samples()}.items():
+        for name, run in self.forms().items():
             qrels = self.qrels()
             before = [snapshot(qrels), snapshot(run)]
             self.values(qrels, run)
@@ -438,7 +442,7 @@ class MeasureContract:
             **{QUERY: "query", "question": "question"}
         )
         topics = pd.concat([topics, more], ignore_index=True) if without_topic else topics
-        systems = {"plain": self.run(), "sampled": self.samples()}
+        systems = self.forms()
         expected = {name: self.values(qrels, run) for name, run in systems.items()}
         for batch_size in (None, 2):
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):
