@@ -107,7 +107,7 @@ def test_one_attribute_and_one_target_stand_alone(files, function, made):
     again.write_text("1 Q0 a 1 2 t\n2 Q0 c 1 2 t\n2 Q0 b 2 1 t\n")
     several = [files["fair"], again]
     options = (
-        {"x": "EE_D@1", "y": MEASURE, "resamples": 5}
+        {"x": "EE_D@1", "y": MEASURE, "alphas": [0, 2], "resamples": 5}
         if function == "frontier"
         else {"measures": [MEASURE]}
     )
