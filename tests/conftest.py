@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 # Tests run in several processes: torch's threads would only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Processes that tests start would each compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell ignores Ctrl-C for what it starts in the background, and what that starts, too: processes
 # that tests interrupt would not notice.
