@@ -17,7 +17,7 @@ OPTIONS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--disable-dev-shm-usage",  # which is small in containers: pages crash
 )
-WIDTHS = {"phone": 390, "desk": 1280}
+WIDTHS = {"desk": 1280, "phone": 390}
 LONGEST = 300  # seconds
 
 if not AXE:
@@ -62,6 +62,10 @@ def set_width(driver, width):
 def driver_fixture(request, tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("profile"), WIDTHS[request.param]) as found:
         yield found
+
+
+# what a page does; where its parts are depends on the width, too
+on_the_desk = pytest.mark.parametrize("driver", ["desk"], indirect=True)
 
 
 def opened(driver, page):

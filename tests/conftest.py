@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 # Tests run in several processes: torch's threads would only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Processes that tests start would each compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell ignores Ctrl-C for what it starts in the background, and what that starts, too: processes
 # that tests interrupt would not notice.
@@ -52,12 +57,14 @@ def golden():
     return lambda name: json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
 
 
-# A shared machine may be slow at any moment: examples are bounded in number, not in time.
-settings.register_profile(
-    "fairtk",
-    max_examples=50,
+# A shared machine may be slow at any moment: examples are bounded in number, not in time. The
+# nightly run has ten times as many, and other ones each night.
+FEW = settings(
+    max_examples=20,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("fairtk", FEW)
+settings.register_profile("nightly", FEW, max_examples=200)
 settings.load_profile("fairtk")

@@ -35,23 +35,15 @@ class Retriever(FairTransformer):
 
     def transform(self, inp):
         note(self.log, inp["qid"])
-        parts = []
-        for row in inp.itertuples():
-            rng = np.random.default_rng([self.seed, *row.qid.encode()])
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "qid": row.qid,
-                        "query": row.query,
-                        "docno": [f"{row.qid}-d{j}" for j in range(self.n)],
-                        "score": np.sort(rng.random(self.n))[::-1],
-                        "rank": np.arange(self.n),
-                        "text": [f"text {j} of {row.qid}" for j in range(self.n)],
-                    }
-                )
-            )
-        columns = ["qid", "query", "docno", "score", "rank", "text"]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+        rows = []
+        for qid, query in zip(inp["qid"], inp["query"], strict=True):
+            rng = np.random.default_rng([self.seed, *qid.encode()])
+            scores = np.sort(rng.random(self.n))[::-1]
+            rows += [
+                (qid, query, f"{qid}-d{j}", scores[j], j, f"text {j} of {qid}")
+                for j in range(self.n)
+            ]
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank", "text"])
 
 
 class FailsFor(FairTransformer):

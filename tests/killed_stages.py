@@ -1,7 +1,8 @@
-"""Systems that kill their process.
+"""Systems that end their process.
 
-A stage and a model kill their process while the environment has KILL_AT, when they reach it. Their
-outputs depend on the batch, as scores and answers of some models do.
+A stage and a model end their process by the signal that the environment has as KILL_BY, when they
+reach the step that it has as KILL_AT. Their outputs depend on the batch, as scores and answers of
+some models do.
 """
 
 import os
@@ -23,7 +24,7 @@ def step(log, what):
     path = Path(log)
     number = len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
     if os.environ.get("KILL_AT") == str(number):
-        os.kill(os.getpid(), signal.SIGKILL)
+        signal.raise_signal(getattr(signal, os.environ["KILL_BY"]))
     note(log, [what])
 
 

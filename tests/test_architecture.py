@@ -317,18 +317,22 @@ def test_pure_mathematics_needs_numpy_scipy_and_what_holds_frames_only():
 
 
 def test_importing_is_light():
-    """What measures are declared with is loaded, and nothing heavy."""
+    """What measures are declared with is loaded, nothing heavy, and Ctrl-C has its handler."""
     code = (
+        "import signal; before = signal.getsignal(signal.SIGINT); "
         "import fairtk, json, sys; first = list(sys.modules); "
         "import fairtk.demo, fairtk.llm, fairtk.prompts; models = list(sys.modules); "
+        "import fairtk.testing; contracts = list(sys.modules); "
         "fairtk.Experiment, fairtk.explain, fairtk.FairQR, fairtk.frontier; "
-        "print(json.dumps([first, models, list(sys.modules)]))"
+        "assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler; "
+        "print(json.dumps([first, models, contracts, list(sys.modules)]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    first, models, drawn = map(set, json.loads(out.stdout))
+    first, models, contracts, drawn = map(set, json.loads(out.stdout))
     heavy = {"click", "dask", "ijson", "msgspec", "pydantic", "scipy"}
     of_models = {"pyterrier", "tokenizers", "torch", "transformers"}
     assert not first & (heavy | of_models) and not models & of_models
+    assert not contracts & {"pytest", *of_models}
     assert "matplotlib" not in drawn
 
 

@@ -48,17 +48,14 @@ def contents(folder):
     return answers, sorted(cells)
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [pytest.param(1, marks=pytest.mark.slow), pytest.param(KILLS, marks=pytest.mark.nightly)],
-)
-def test_parallel_generation_resumes_with_identical_bytes(tmp_path, kills):
+@pytest.mark.nightly
+def test_parallel_generation_resumes_with_identical_bytes(tmp_path):
     model = str(tiny_models.save_t5(tmp_path / "model"))
     assert start(tmp_path / "whole", model).wait() == 0
     expected = contents(tmp_path / "whole")
     assert len(expected[0]) == 60 and len({answer for _, _, answer, _ in expected[0]}) > 1
     stored = []
-    for number in range(kills):
+    for number in range(KILLS):
         folder, rng = tmp_path / str(number), random.Random(number)
         goal = rng.randrange(1, 30)  # the process stores more before it is killed
         process = start(folder, model)
@@ -71,5 +68,5 @@ def test_parallel_generation_resumes_with_identical_bytes(tmp_path, kills):
         stored.append(len(rows(folder, "SELECT 1 FROM answers")))
         assert start(folder, model).wait() == 0
         assert contents(folder) == expected, f"killed with {stored[-1]} of 60 answers"
-    assert kills == 1 or min(stored) < 60
-    print(f"{kills} kills, with {stored} of 60 answers stored; all bytes equal")
+    assert min(stored) < 60
+    print(f"{KILLS} kills, with {stored} of 60 answers stored; all bytes equal")

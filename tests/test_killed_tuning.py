@@ -13,7 +13,7 @@ def tuning(folder, url, executor):
 
 @pytest.mark.parametrize(
     ("kind", "executor", "kills"),
-    [of(tuning, "serial"), of(tuning, "processes", often=True)],
+    [of(tuning, "serial", often=True), of(tuning, "processes", often=True)],
 )
 def test_killed_and_resumed_it_makes_the_same_tables(tmp_path, kind, executor, kills):
     check_killed_and_resumed(tmp_path, kind, lambda prompt: f"words {len(prompt)}", executor, kills)

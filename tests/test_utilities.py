@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
@@ -133,7 +133,6 @@ def test_each_distinct_pair_is_scored_once():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None)
 @given(prediction=st.text(max_size=30), gold=st.text(max_size=30))
 def test_any_text_gives_a_value_in_range(name, prediction, gold):
     utility = utilities.get(name)

@@ -116,7 +116,7 @@ def test_areas_and_their_differences_are_of_the_same_draws():
     """By hand for two queries: each resample is (2, 0), (1, 1) or (0, 2) of them."""
     runs = {"one": run(1), "two": run(3)}
     qrels = QRELS[QRELS["qid"].isin(["q0", "q1"])]
-    found = fairtk.frontier(qrels, runs, alphas=[0, 2], resamples=400)
+    found = fairtk.frontier(qrels, runs, alphas=[0, 2], resamples=100)
     gaps = []
     for qids in (["q0"], ["q1"], ["q0", "q1"]):
         own = fairtk.frontier(
@@ -132,12 +132,12 @@ def test_areas_and_their_differences_are_of_the_same_draws():
 def test_equal_utility():
     # scores that follow usefulness well, and less so
     runs = {"one": run(1), "two": run(1).assign(score=lambda r: r["score"] + 0.0)}
-    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 2, 4], resamples=50)
+    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 2, 4], resamples=10)
     assert len(found.equal) == 3
     # the same run: the same price in every resample
     assert found.equal["difference"].to_numpy() == pytest.approx(0.0)
     assert found.equal["low"].isna().all() and found.equal["note"].str.contains("equal").all()
-    sweep = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=50, levels=[2.0])
+    sweep = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=10, levels=[2.0])
     assert np.isnan(sweep.equal["x_one"]).all()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from analysis_world import QRELS, RUNS
-from browser import AXE, BEYOND, COVERED, driver_fixture, unfold  # noqa: F401
+from browser import AXE, BEYOND, COVERED, driver_fixture, on_the_desk, unfold  # noqa: F401
 
 import fairtk
 
@@ -46,6 +46,7 @@ def test_axe_finds_no_violation(driver, page):
     assert [(v["id"], v["nodes"][0]["html"][:300]) for v in outcome["violations"]] == []
 
 
+@on_the_desk
 def test_a_row_highlights_its_part_of_the_figure(driver, page):
     driver.get(page.as_uri())
     systems = driver.execute_script(
@@ -62,6 +63,7 @@ def test_a_row_highlights_its_part_of_the_figure(driver, page):
         assert "undefined" not in values.replace("tau undefined", "") and values.strip()
 
 
+@on_the_desk
 def test_the_figure_follows_dark_mode(driver, page):
     driver.get(page.as_uri())
     colors = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from small_frames import small_groups
@@ -176,8 +176,9 @@ def test_values_of_the_demo():
     assert row[["x", "y", "by_scores", "bound"]].round(3).tolist() == [0.647, 1.630, 1.629, 2.790]
 
 
-@pytest.mark.parametrize("bounds", ["paper", "exact"])
-@pytest.mark.parametrize("browsing", ["MU", "DCG", "RBP(p=0.8)"])
+@pytest.mark.parametrize(
+    ("browsing", "bounds"), [("MU", "paper"), ("MU", "exact"), ("DCG", "exact"), ("RBP", "paper")]
+)
 def test_no_system_is_above_the_bound(browsing, bounds):
     measures = (m(browsing=browsing, bounds=bounds) @ 3 for m in (EE_D, EE_R))
     oracle = run(2).merge(QRELS).drop(columns="score").rename(columns={"label": "score"})
@@ -195,7 +196,6 @@ def test_no_system_is_above_the_bound(browsing, bounds):
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
-@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(1, 7), st.integers(1, 4))
 def test_short_rankings_are_not_above_the_bound(seed, length, k):
     rng = np.random.default_rng(seed)

@@ -138,7 +138,7 @@ class TestByHand:
 LISTS = st.lists(st.sampled_from("abcdez"), min_size=1, max_size=6, unique=True)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), LISTS, min_size=1), st.data())
 def test_parts_add_up_to_what_the_measure_says(rankings, data):
     run = run_of(rankings)

@@ -87,18 +87,30 @@ def test_costs_of_a_baseline():
     assert texts.rows[1][:3] == ["f", "", "0.0000"]  # no rank, and not "undefined" or "<NA>"
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "table", "markdown"])
+@pytest.mark.parametrize(
+    ("measure", "form"),
+    [("EE_R@3", "csv"), ("EE_R@3", "json"), ("EE_L@3", "table"), ("EE_L@3", "markdown")],
+)
+def test_the_command_writes_the_table_by_document(measure, form, tmp_path, monkeypatch):
+    assert written(tmp_path, monkeypatch, "-m", measure, "--format", form)
+
+
 @pytest.mark.parametrize("measure", ["EE_R@3", "EE_L@3"])
-def test_the_command_writes_the_table_by_document_and_a_page(measure, form, tmp_path):
+def test_the_command_writes_the_table_by_document_to_a_page(measure, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    fairtk.io.write_qrels(QRELS, tmp_path / "qrels.txt")
-    fairtk.io.write_run(RUN, tmp_path / "run.txt")
-    page = tmp_path / "page.html"
-    arguments = ["explain", str(tmp_path / "qrels.txt"), str(tmp_path / "run.txt"), "-m", measure]
-    arguments += ["--qid", "1", "--by", "document", "--format", form, "--page", str(page)]
+    written(tmp_path, monkeypatch, "-m", measure, "--page", "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<svg" in text and "By document" in text and "fairtk explain" in text
+    assert "&lt;NA&gt;" not in text
+
+
+def written(folder, monkeypatch, *words):
+    """Return what ``fairtk explain`` writes with more options."""
+    monkeypatch.chdir(folder)
+    fairtk.io.write_qrels(QRELS, "qrels.txt")
+    fairtk.io.write_run(RUN, "run.txt")
+    arguments = ["explain", "qrels.txt", "run.txt", "--qid", "1", "--by", "document", *words]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
     assert "<NA>" not in result.stdout and "5.0" not in result.stdout
-    text = page.read_text(encoding="utf-8")
-    assert "<svg" in text and "By document" in text and "fairtk explain" in text
-    assert "&lt;NA&gt;" not in text
+    return result.stdout

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairtk
@@ -215,7 +215,6 @@ def test_answers_of_another_alpha_are_refused(alpha, said):
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0, 0.5, 1, 2, 8]), st.sampled_from([1, 2, 30]))
-@settings(max_examples=30, deadline=None)
 def test_answers_of_any_seed_are_taken(seed, alpha, n_samples):
     run = make_run(3)
     answers = {alpha: answered(run, alpha, n_samples, seed=seed)}

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
@@ -120,7 +120,6 @@ def test_bias_of_the_plain_estimate():
     assert plain["error"].tolist() == unbiased["error"].tolist()
 
 
-@settings(max_examples=50)
 @given(one=st.floats(0, 1), two=st.floats(0, 4), least=st.floats(1e-4, 0.5))  # b is never below 2 a
 def test_samples_needed_are_the_fewest(one, two, least):
     two = max(two, 2 * one)

@@ -14,6 +14,7 @@ LONG = "docno\tgroup\na\tx\na\ty\nb\tx\nc\t\n"
 OPTIONS = ("--separator", "|", "--unknown-value", "n/a")
 
 FILES = ("qrels.txt", "plain.run", "fair.run")
+RESAMPLES = ("--resamples", "9")
 MEASURE = ("-m", "AWRF@2", "--target", "uniform")
 COMMANDS = {
     "compare": (*FILES, *MEASURE, "-g"),
@@ -21,7 +22,7 @@ COMMANDS = {
     "evaluate": (*FILES, *MEASURE, "--per-query", "-g"),
     "explain": (*FILES[:2], *MEASURE, "-g"),
     "export": ("store", "-o", "output", "--qrels", "qrels.txt", *MEASURE, "-g"),
-    "frontier": (*FILES[:2], "-x", "AWRF@2", "-a", "1", "--target", "uniform", "-g"),
+    "frontier": (*FILES[:2], "-x", "AWRF@2", "-a", "1", *RESAMPLES, "--target", "uniform", "-g"),
     "groups": ("--target", "uniform"),
     "providers": (*FILES[:2], "-k", "2", "--providers"),
     "report": ("store", "-o", "output", "--qrels", "qrels.txt", *MEASURE, "-g"),

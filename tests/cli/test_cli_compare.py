@@ -29,8 +29,13 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("form", ["table", "csv", "json", "latex", "markdown"])
-@pytest.mark.parametrize("words", [WORDS, ("evaluate", *WORDS[1:])])
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        *((WORDS, form) for form in ("table", "csv", "json", "latex", "markdown")),
+        (("evaluate", *WORDS[1:]), "csv"),
+    ],
+)
 def test_output_has_what_the_terminal_would(runs, fairtk, form, words):
     stdout = fairtk(*words, "--format", form).stdout
     result = fairtk(*words, "--format", form, "--output", "out/put.txt")
@@ -40,16 +45,15 @@ def test_output_has_what_the_terminal_would(runs, fairtk, form, words):
     assert (runs / "out.txt").read_text() == stdout
 
 
-def test_standard_input(runs):
-    words = [sys.executable, "-m", "fairtk", "evaluate", "qrels.txt", "-", "-m", "RR"]
-    for text, code in ((RUNS["x.run"], 0), ("q1 Q0 a\n", 2)):
-        done = subprocess.run(
-            [*words, "--format", "json"], input=text, capture_output=True, text=True
-        )
-        assert done.returncode == code, done.stderr
-    assert done.stderr.startswith("Error: standard input:1:")
-    done = subprocess.run([*words, "-"], input="", capture_output=True, text=True)
-    assert done.returncode == 2 and "can be given only once" in done.stderr
+def test_standard_input(runs, fairtk):
+    words = ["evaluate", "qrels.txt", "-", "-m", "RR", "--format", "json"]
+    call = [sys.executable, "-m", "fairtk", *words]
+    done = subprocess.run(call, input=RUNS["x.run"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, fairtk(*words, stdin=RUNS["x.run"]).stdout)
+    wrong = fairtk(*words, stdin="q1 Q0 a\n")
+    assert wrong.exit_code == 2 and wrong.stderr.startswith("Error: standard input:1:")
+    twice = fairtk(*words, "-", stdin="")
+    assert twice.exit_code == 2 and "can be given only once" in twice.stderr
 
 
 def test_a_baseline_beside_the_runs(runs, fairtk):

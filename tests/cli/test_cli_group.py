@@ -207,8 +207,10 @@ class TestInstalledScript:
         done = subprocess.run([self.SCRIPT, *words], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[1] == "fair,EE_D@1,0.5,2,2"
-        done = subprocess.run([self.SCRIPT, "evalute"], capture_output=True, text=True, check=False)
-        assert done.returncode == 2
+
+    def test_an_unknown_command(self, fairtk):
+        done = fairtk("evalute")
+        assert done.exit_code == 2
         assert done.stderr.startswith("Error: unknown command 'evalute'; did you mean 'evaluate'?")
         assert "see fairtk --help" in done.stderr
 

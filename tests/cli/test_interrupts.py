@@ -47,11 +47,3 @@ def test_while_a_file_is_read(tmp_path, monkeypatch, name):
         with pytest.raises(KeyboardInterrupt):
             read_run(path)
         assert len(calls) == at
-
-
-def test_a_program_that_imports_fairtk_keeps_its_handler():
-    code = (
-        "import signal; before = signal.getsignal(signal.SIGINT); import fairtk; "
-        "assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_frames import small_groups, values
 
@@ -140,7 +140,6 @@ def test_subsets_are_no_rankings():
             ir_measures.calc([measure], QRELS, subsets)
 
 
-@settings(max_examples=20)
 @given(st.lists(st.lists(st.floats(0.01, 10), min_size=1, max_size=5), min_size=1, max_size=4))
 def test_bounds_hold(rankings):
     rows = [
@@ -270,7 +269,6 @@ def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
 weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
 
 
-@settings(max_examples=25)
 @given(
     rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3),
     size=st.integers(2, 3),

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.credit.subsets import (
@@ -41,7 +41,6 @@ def brute_force(values):
     return credit / math.factorial(k)
 
 
-@settings(max_examples=60, deadline=None)
 @given(UTILITIES)
 def test_equal_to_all_orders_and_efficient(values):
     credit = shapley(values)

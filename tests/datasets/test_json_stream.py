@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.datasets.fetching import iterate_array, line_of
@@ -22,7 +22,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @given(st.lists(VALUES, max_size=6), st.booleans(), st.sampled_from([None, 2]))
 def test_same_as_json_load_and_bytes_lead_back(tmp_path_factory, values, ascii_only, indent):
     path = tmp_path_factory.mktemp("stream") / "values.json"

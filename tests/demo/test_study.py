@@ -15,7 +15,7 @@ COLUMNS = ["alpha", EE, "EE_R@5", "E(measure='nDCG@5')", "EU(utility='accuracy')
 
 @pytest.fixture(scope="module")
 def table():
-    return study.table_of(study.run(n_samples=5, queries=6))
+    return study.table_of(study.run(n_samples=5, queries=4))
 
 
 def test_table(table):

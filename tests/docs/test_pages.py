@@ -3,13 +3,13 @@
 import doctest
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import fairtk
+from fairtk.cli.group import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,8 +24,9 @@ def test_the_first_pipeline_of_the_readme_prints_its_table(capsys):
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # PyTerrier's doc_score
-def test_the_examples_of_credit_are_true(tmp_path):
+def test_the_examples_of_credit_are_true(tmp_path, monkeypatch):
     """All of them in one session; the command, on the frames of the example above it."""
+    monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "concepts" / "credit.md").read_text(encoding="utf-8")
     cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     test = doctest.DocTestParser().get_doctest("".join(cells), {}, "credit.md", None, 0)
@@ -38,6 +39,6 @@ def test_the_examples_of_credit_are_true(tmp_path):
     fairtk.io.write_run(names["first"], tmp_path / "bm25.run")
     names["authors"].to_csv(tmp_path / "authors.tsv", sep="\t", index=False)
     command = shlex.split(re.search(r"^fairtk providers .*$", text, re.MULTILINE).group())
-    output = subprocess.check_output([sys.executable, "-m", *command], cwd=tmp_path, text=True)
-    assert "Kim" in output
+    result = CliRunner().invoke(cli, command[1:])
+    assert result.exit_code == 0 and "Kim" in result.stdout
     assert (tmp_path / "lorenz.svg").exists()

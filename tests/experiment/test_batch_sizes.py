@@ -31,10 +31,19 @@ def test_a_batch_is_a_sixteenth_of_the_topics(n, size):
 def killed_at(step, folder, name, log):
     """Run a system in a process that kills itself at a step."""
     paths = [str(Path(killed_stages.__file__).parent), *filter(None, sys.path)]
-    environment = {**os.environ, "KILL_AT": str(step), "PYTHONPATH": os.pathsep.join(paths)}
+    at = {"KILL_AT": str(step), "KILL_BY": "SIGKILL"}
+    environment = {**os.environ, **at, "PYTHONPATH": os.pathsep.join(paths)}
     program = "import sys, killed_stages; killed_stages.run(*sys.argv[1:])"
     call = [sys.executable, "-c", program, str(folder), name, str(log)]
     assert subprocess.run(call, env=environment).returncode == -signal.SIGKILL
+
+
+def interrupted_at(step, *run):
+    """Run a system that is interrupted at a step."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setenv("KILL_AT", str(step))
+        patch.setenv("KILL_BY", "SIGINT")
+        killed_stages.run(*run)
 
 
 def contents(results):
@@ -53,13 +62,19 @@ def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
     assert contents(resumed) == contents(whole)
 
 
-@pytest.mark.parametrize("step", [*(pytest.param(i, marks=pytest.mark.slow) for i in range(3)), 3])
-def test_a_resumed_run_has_the_same_batches_of_prompts(tmp_path, step):
+@pytest.mark.parametrize(
+    ("ended_at", "step"),
+    [
+        (interrupted_at, 3),
+        *(pytest.param(killed_at, step, marks=pytest.mark.nightly) for step in range(4)),
+    ],
+)
+def test_a_resumed_run_has_the_same_batches_of_prompts(tmp_path, ended_at, step):
     """Two systems with two levels of prompts to one model: 48 prompts, then 48 others."""
     whole = killed_stages.run(tmp_path / "whole", "model", tmp_path / "whole.log")
     batches = (tmp_path / "whole.log").read_text().splitlines()
     assert len(batches) == 4
-    killed_at(step, tmp_path / "killed", "model", tmp_path / "killed.log")
+    ended_at(step, tmp_path / "killed", "model", tmp_path / "killed.log")
     resumed = killed_stages.run(tmp_path / "killed", "model", tmp_path / "killed.log")
     assert (tmp_path / "killed.log").read_text().splitlines() == batches
     assert contents(resumed) == contents(whole)

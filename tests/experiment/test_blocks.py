@@ -69,13 +69,13 @@ def short_rankings_of_other_documents():
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @example(short_rankings_of_other_documents())
 @given(worlds())
 def test_blocks_of_any_size_are_the_whole(world):
     assert all(map(values._by_query, MEASURES))  # otherwise there is one block
     whole, remarks = measured(*world, len(QIDS))
-    for size in (1, 2, 4):
+    for size in (1, 4):
         results, again = measured(*world, size)
         pd.testing.assert_frame_equal(results.per_query, whole.per_query, check_exact=True)
         pd.testing.assert_frame_equal(results.means, whole.means, check_exact=True)

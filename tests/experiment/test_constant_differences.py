@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -76,7 +76,6 @@ def test_on_the_command_line_and_pages(test, tmp_path):
 
 
 @pytest.mark.parametrize("test", TESTS)
-@settings(max_examples=20, deadline=None)
 @given(
     n=st.integers(2, 40),
     amount=st.sampled_from([-0.5, 0.1, 1 / 3, 1e-5]),

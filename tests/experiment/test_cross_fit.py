@@ -72,7 +72,6 @@ ranks = st.integers(2, 7).flatmap(
 )
 
 
-@settings(max_examples=20)
 @given(ranks, st.data())
 def test_choices_equal_a_plain_loop(table, data):
     n = len(table[0])

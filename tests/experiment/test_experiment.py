@@ -10,7 +10,7 @@ import pyterrier as pt
 import pytest
 from dask_cluster import settings_of
 from experiment_stages import DiesOnce, Echo, FailsFor, Retriever
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import nDCG
 
@@ -86,8 +86,14 @@ def everything(results):
     return [part.to_csv(index=False) for part in parts]
 
 
-@pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize(
+    ("executor", "durable"),
+    [
+        ("processes", True),
+        pytest.param("dask", True, marks=pytest.mark.slow),
+        pytest.param("dask", False, marks=pytest.mark.nightly),
+    ],
+)
 def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
     topics, qrels = data
     expected = fairtk.Experiment(systems(), topics, qrels, MEASURES, threads=1)
@@ -110,28 +116,11 @@ def test_a_worker_that_dies_is_replaced(data, tmp_path):
     (tmp_path / "life1").touch()
     pipeline = {"a": Retriever() >> DiesOnce(tmp_path)}
     found = fairtk.Experiment(
-        pipeline, topics, qrels, [nDCG @ 3], executor="processes", workers=2, batch_size=4
+        pipeline, topics, qrels, [nDCG @ 3], executor="processes", workers=1, batch_size=4
     )
     assert not list(tmp_path.glob("life*"))
     expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
     assert everything(found) == everything(expected)
-
-
-def test_what_a_plugin_prints_in_a_worker_is_no_result(data, tmp_path, monkeypatch):
-    info = tmp_path / "fairtk_chatty-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fairtk-chatty\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[fairtk]\nchatty = fairtk_chatty\n")
-    code = f"import os, pathlib; os.write(1, b'hi'); pathlib.Path({str(tmp_path)!r}, 'ran').touch()"
-    (tmp_path / "fairtk_chatty.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)  # the worker's path, too
-    topics, qrels = data
-    systems = {"a": Retriever()}
-    found = fairtk.Experiment(
-        systems, topics, qrels, [nDCG @ 3], executor="processes", workers=1, batch_size=4
-    )
-    assert (tmp_path / "ran").exists()
-    assert everything(found) == everything(fairtk.Experiment(systems, topics, qrels, [nDCG @ 3]))
 
 
 @pytest.mark.slow
@@ -173,14 +162,47 @@ def leaves(rows):
     raise SystemExit(3)
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
-def test_an_error_without_a_message_costs_its_query_alone(data, executor):
+def script_class():
+    """Return a class that cannot be imported by a worker: as one of a notebook or of stdin."""
+    space = {"__name__": "__main__"}
+    exec(
+        "import pyterrier as pt\n"
+        "class Upper(pt.Transformer):\n"
+        "    def transform(self, inp):\n"
+        "        return inp.assign(query=inp['query'].str.upper())\n",
+        space,
+    )
+    return space["Upper"]
+
+
+def test_a_stage_of_a_script_an_error_without_a_message_and_a_plugin_that_prints(
+    data, tmp_path, monkeypatch
+):
+    """In one worker: it is slow to start."""
+    info = tmp_path / "fairtk_chatty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fairtk-chatty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fairtk]\nchatty = fairtk_chatty\n")
+    code = f"import os, pathlib; os.write(1, b'hi'); pathlib.Path({str(tmp_path)!r}, 'ran').touch()"
+    (tmp_path / "fairtk_chatty.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)  # the worker's path, too
     topics, qrels = data
-    pipeline = {"a": Retriever() >> pt.apply.generic(mute)}
+    systems = {
+        "script": script_class()() >> Retriever(n=1),
+        "mute": Retriever() >> pt.apply.generic(mute),
+    }
+    run = {"measures": ["nDCG@3"], "batch_size": 4}
     with pytest.warns(DataWarning):
-        results = fairtk.Experiment(pipeline, topics, qrels, ["nDCG@3"], executor=executor)
-    assert results.failures["qid"].tolist() == ["q3"]
-    assert results.failures["error"].item().endswith(": Mute: no message (AttributeError in str())")
+        found = fairtk.Experiment(systems, topics, qrels, **run, executor="processes", workers=1)
+    assert (tmp_path / "ran").exists()
+    assert found.rankings("script")["query"].tolist() == topics["query"].str.upper().tolist()
+    with pytest.warns(DataWarning):
+        here = fairtk.Experiment(systems, topics, qrels, **run)
+    for results in (found, here):
+        assert results.failures["qid"].tolist() == ["q3"]
+        [error] = results.failures["error"]
+        assert error.endswith(": Mute: no message (AttributeError in str())")
+        assert everything(results) == everything(found)
 
 
 @pytest.mark.slow
@@ -239,24 +261,6 @@ class Unpicklable(Exception):
         raise TypeError("cannot travel")
 
 
-def test_a_stage_from_a_script_travels(data, tmp_path):
-    # a class that cannot be imported by a worker: as one of a notebook or of standard input
-    space = {"__name__": "__main__"}
-    exec(
-        "import pyterrier as pt\n"
-        "class Upper(pt.Transformer):\n"
-        "    def transform(self, inp):\n"
-        "        return inp.assign(query=inp['query'].str.upper())\n",
-        space,
-    )
-    topics, _ = data
-    found = fairtk.Experiment(
-        {"a": space["Upper"]() >> Retriever(n=1)}, topics, executor="processes", workers=1
-    )
-    assert found.rankings("a")["query"].tolist() == topics["query"].str.upper().tolist()
-
-
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5))),
     st.permutations("abcx"),

@@ -193,12 +193,12 @@ def test_two_experiments_on_one_store_at_once(data, tmp_path):
             pipelines, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=2
         )
 
-    threads = [threading.Thread(target=work, args=(f"s{i}", i + 2)) for i in range(3)]
+    threads = [threading.Thread(target=work, args=(f"s{i}", i + 2)) for i in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for i in range(3):
+    for i in range(2):
         pipelines = {"shared": system(), f"s{i}": system(alpha=i + 2)}
         expected = fairtk.Experiment(pipelines, topics, qrels, MEASURES)
         assert tables(found[f"s{i}"]) == tables(expected)
@@ -290,7 +290,7 @@ class Fixed(pt.Transformer):
 topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": ["a", "b", "c"]})
 qrels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["q1-d0", "x", "q3-d0"], "label": 1})
 found = fairtk.Experiment(
-    {"fixed": Fixed()}, topics, qrels, [nDCG@5], executor="processes", workers=2, batch_size=1
+    {"fixed": Fixed()}, topics, qrels, [nDCG@5], executor="processes", workers=1, batch_size=1
 )
 print(found.means.iloc[0, 0])
 """

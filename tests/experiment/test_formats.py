@@ -170,7 +170,7 @@ def anything(draw):
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5)
 @given(anything())
 def test_results_of_any_frames_come_back_equal(tmp_path_factory, data):
     frames, labels = data

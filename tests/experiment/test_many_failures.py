@@ -12,6 +12,7 @@ from fairtk.llm import LLMError, OpenAICompatible
 
 pytest.importorskip("openai")
 TOPICS, _ = world(n_queries=20)
+KINDS = pytest.mark.parametrize(("kind", "saved"), [("generator", True), ("per sample", False)])
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +32,7 @@ def systems(server, **settings):
     }
 
 
-@pytest.mark.parametrize("kind", ["generator", "per sample"])
-@pytest.mark.parametrize("saved", [False, True])
+@KINDS
 def test_refused_prompts_are_requested_once(tmp_path, kind, saved):
     folder = {"save_dir": tmp_path} if saved else {}
     with serving(lambda prompt, count: error(400)) as server:
@@ -56,8 +56,7 @@ def test_refused_prompts_are_requested_once(tmp_path, kind, saved):
                 assert (row["prompts"], row["stored"], row["missing"]) == (20, 19, missing)
 
 
-@pytest.mark.parametrize("kind", ["generator", "per sample"])
-@pytest.mark.parametrize("saved", [False, True])
+@KINDS
 def test_a_server_that_is_down_ends_the_run_after_five_failed_calls(tmp_path, kind, saved):
     folder = {"save_dir": tmp_path} if saved else {}
     with serving(lambda prompt, count: error(503)) as server:

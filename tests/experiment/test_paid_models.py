@@ -22,7 +22,7 @@ from fairtk.llm import ChatModel, Completion, FunctionModel, Ledger, LLMError, O
 from fairtk.llm.chat import questions
 
 pytest.importorskip("openai")
-TOPICS, _ = world(n_queries=3)
+TOPICS, _ = world(n_queries=2)
 
 
 @pytest.fixture(autouse=True)
@@ -200,9 +200,9 @@ def test_experiments_in_two_threads_record_in_their_own_stores(tmp_path, server)
             prompts = ledger.store.file.read("SELECT prompt FROM answers")
             texts = [json.loads(prompt)[0][1] for (prompt,) in prompts]
             labels = Counter(text.partition(":")[0] for text in texts)
-            assert labels == {folder.name: 3, "hidden together": 3}
-            assert payments(ledger) == 6
-    assert len(server.requests) == 12
+            assert labels == {folder.name: len(TOPICS), "hidden together": len(TOPICS)}
+            assert payments(ledger) == 2 * len(TOPICS)
+    assert len(server.requests) == 4 * len(TOPICS)
 
 
 @pytest.mark.parametrize("second", ["two", None])

@@ -38,7 +38,7 @@ def experiment(system, topics=TOPICS, **options):
         ("serial", True),
         ("serial", False),
         pytest.param("processes", True, marks=pytest.mark.slow),
-        pytest.param("processes", False, marks=pytest.mark.slow),
+        pytest.param("processes", False, marks=pytest.mark.nightly),
     ],
 )
 def test_turns_are_stored_and_come_back(tmp_path, executor, durable):

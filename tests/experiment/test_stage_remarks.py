@@ -79,15 +79,17 @@ def test_outside_of_an_experiment_it_is_a_warning(store, first, kind):
 
 
 @pytest.mark.parametrize(
-    "batch_size", [4, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 3))]
+    "batch_size", [4, *(pytest.param(size, marks=pytest.mark.nightly) for size in (1, 2, 3))]
 )
 def test_batches_change_no_remark(store, first, batch_size):
     assert run(systems(store), batch_size=batch_size)[0].remarks == first
 
 
-def test_workers_return_them(store, first):
-    results, texts = run(systems(store), executor="processes", workers=1, batch_size=4)
+def test_workers_return_them_and_warnings_once(store, first):
+    pipelines = {**systems(store), "warns": Retriever() >> Warns()}
+    results, texts = run(pipelines, executor="processes", workers=1, batch_size=4)
     assert results.remarks == first and len(texts) == len(set(texts))
+    assert texts.count("overflow") == 1  # of two batches
 
 
 @pytest.mark.slow
@@ -242,13 +244,6 @@ class Warns(FairTransformer):
     def transform(self, inp):
         warnings.warn("overflow", RuntimeWarning, stacklevel=2)
         return inp
-
-
-def test_warnings_in_workers_are_issued_once():
-    with pytest.warns(RuntimeWarning, match="overflow") as caught:
-        options = {"executor": "processes", "workers": 2, "batch_size": 1}
-        fairtk.Experiment({"a": Retriever() >> Warns()}, TOPICS, **options)
-    assert [w.category for w in caught] == [RuntimeWarning]
 
 
 # Stores of format 5 have no remarks --------------------------------------------------------------

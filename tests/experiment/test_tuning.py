@@ -244,7 +244,7 @@ def test_a_finished_grid_is_read_from_its_store(tmp_path):
             **options,
         )
 
-    first = tune(save_dir=tmp_path / "grid", executor="processes", workers=2)
+    first = tune(save_dir=tmp_path / "grid", executor="processes", workers=1)
     before = log.read_text()
     again = tune(save_dir=tmp_path / "grid", batch_size=5)
     assert log.read_text() == before != ""

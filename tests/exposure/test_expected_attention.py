@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.exposure import expected_attention, score_gaps
@@ -51,7 +51,6 @@ WEIGHTS = {
     ranks=st.integers(1, 9),
     model=st.sampled_from(sorted(WEIGHTS)),
 )
-@settings(max_examples=60, deadline=None)
 def test_agrees_with_enumeration(scores, alpha, ranks, model):
     weight = WEIGHTS[model](ranks)
     gaps, found = of_scores(scores, alpha, weight)
@@ -81,7 +80,6 @@ def test_ties_and_ranges_as_large_as_doubles(scores, alpha):
         st.one_of(st.just(0.0), st.floats(0, 3), st.floats(5, SURE)), min_size=2, max_size=8
     )
 )
-@settings(max_examples=40, deadline=None)
 def test_weights_that_span_hundreds_of_nats(gaps):
     gaps = np.array([0.0, *gaps[1:]])
     weight = WEIGHTS["DCG"](len(gaps) - 1)

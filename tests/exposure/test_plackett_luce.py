@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -107,7 +107,6 @@ def exact_gaps(scores, alpha):
         ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=2, max_size=6),
     st.one_of(st.just(0.0), st.floats(1e-6, 64)),
@@ -196,7 +195,7 @@ def test_first_two_places_in_every_branch(name):
     if heavy is not None:
         assert count_heavy(ordered, np.exp(ordered), 64) == heavy
     pairs = exact_pairs(weights)
-    for n_draws, cutoff in [(100_000, 2), (20_000, 20), (10_000, None)]:
+    for n_draws, cutoff in [(50_000, 2), (10_000, 20), (5_000, None)]:
         found = sample_rankings(weights, n_draws, cutoff, seed=7, key=name)
         seconds = np.bincount(found[:, 1], minlength=size)
         both = np.bincount(found[:, 0] * size + found[:, 1], minlength=size * size)
@@ -208,7 +207,7 @@ def test_first_two_places_in_every_branch(name):
 @pytest.mark.parametrize("name", POLICIES)
 def test_deep_places_agree_with_the_plain_gumbel_matrix(name):
     weights, _ = POLICIES[name]
-    n_draws, size = 10_000, len(weights)
+    n_draws, size = 5_000, len(weights)
     noise = np.random.default_rng(1).gumbel(size=(n_draws, size))
     plain = np.argsort(-(weights + noise), axis=1)
     found = sample_rankings(weights, n_draws, None, seed=3, key=name)

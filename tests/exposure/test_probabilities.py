@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.exposure import score_gaps
@@ -47,7 +47,6 @@ def test_all_rankings_add_up_to_one():
         assert found == pytest.approx(np.ones(5), abs=1e-12)
 
 
-@settings(max_examples=60)
 @given(
     gaps=st.lists(st.one_of(st.just(0.0), st.just(SURE), st.floats(0, 80)), min_size=1, max_size=9),
     data=st.data(),
@@ -74,7 +73,6 @@ def test_deep_rankings_of_a_steep_policy_are_certain():
     assert (np.abs(steps) < 1e-9).all()
 
 
-@settings(max_examples=60)
 @given(
     scores=st.lists(st.floats(-1e308, 1e308), min_size=1, max_size=8),
     alphas=st.lists(st.floats(0, 30), min_size=1, max_size=4),

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -77,7 +77,6 @@ def test_scrambles_differ_and_a_point_is_uniform():
     assert abs(np.subtract(*_points(2, stream))).std() > 0.01
 
 
-@settings(max_examples=40)
 @given(
     gaps=st.lists(
         st.one_of(st.just(0.0), st.just(SURE), st.floats(0, 80)), min_size=0, max_size=60

@@ -76,9 +76,9 @@ MEASURES = {
 @pytest.mark.filterwarnings("ignore::fairtk.errors.DataWarning")
 @pytest.mark.parametrize("measures", MEASURES.values(), ids=MEASURES)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-@pytest.mark.parametrize("strange", [17, 18, 20])
+@pytest.mark.parametrize("strange", [17, 18])
 def test_from_nine_in_ten_queries_on_every_door_says_it_once(strange, door, measures):
-    qrels, run = frames(strange)  # an unjudged document in 17, 18 or 20 of 20 queries
+    qrels, run = frames(strange)  # an unjudged document in 17 or 18 of 20 queries
     found = warnings_of(lambda: door(measures, qrels, run))
     # in 17 queries, a rule that explains the docnos is a remark of fairtk's measures
     is_own = any(isinstance(measure, FairMeasure) for measure in measures)

@@ -171,16 +171,16 @@ def of_long_form(entry, folder, store):
     return ENTRIES[entry](Groups.from_frame(LONG), folder, store)
 
 
-def cases():
-    """Yield an entry and a form; the long computations have few forms in the default suite."""
-    for entry, form in product(ENTRIES, FORMS):
-        is_long = entry.split()[0] in ("fairtk.frontier", "fairtk.sensitivity")
-        is_slow = is_long and form not in ("lists", "a dict", "texts in a file")
-        yield pytest.param(entry, form, marks=[pytest.mark.slow] * is_slow)
+# one of each kind, a cell, a mapping, a frame of another library and a file, at every entry: all
+# forms are the same groups
+CASES = {
+    *product(ENTRIES, ("lists", "a dict", "polars", "texts in a file")),
+    *product(["fairtk.evaluate groups"], FORMS),
+}
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
-@pytest.mark.parametrize(("entry", "form"), [*cases()])
+@pytest.mark.parametrize(("entry", "form"), sorted(CASES))
 def test_all_forms_of_several_groups_have_the_same_values(entry, form, tmp_path, store):
     expected = of_long_form(entry, store.parent / "long", store)
     assert_frame_equal(ENTRIES[entry](FORMS[form](tmp_path), tmp_path, store), expected)

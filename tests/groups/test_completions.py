@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.groups.bounds import jensen_shannon_bounds
@@ -45,7 +45,6 @@ def test_undefined_rows_are_nan():
 shares = st.lists(st.integers(0, 5), min_size=3, max_size=3)
 
 
-@settings(max_examples=25)
 @given(shares, shares.filter(any), st.integers(1, 3))
 def test_every_completion_lies_between(fixed, target, free):
     known = np.ones(3, dtype=bool)

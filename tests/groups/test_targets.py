@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_frames import small_groups
 
@@ -234,7 +234,6 @@ def made(rows, place, name, count):
     return Groups.from_frame(frame.drop_duplicates(["docno", "group"]), name=name, levels=levels)
 
 
-@settings(max_examples=30)
 @given(entries, st.sampled_from([(), ("a",), ("b",), ("a", "b")]))
 def test_crossed_targets_are_consistent(rows, averaged):
     a, b, c = (made(rows, i + 1, "abc"[i], n) for i, n in enumerate((4, 3, 2)))

@@ -322,11 +322,7 @@ def runs(draw):
 
 
 @pytest.mark.parametrize("suffix", ["txt", "gz", "parquet"])
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=30,
-    deadline=None,
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(run=runs())
 def test_round_trip(tmp_path, suffix, run):
     write_run(run, tmp_path / f"run.{suffix}")

@@ -217,11 +217,7 @@ IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "tsv.gz", "jsonl", "parquet"])
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=20,
-    deadline=None,
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_qrels_round_trip(tmp_path, suffix, data):
     keys = data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5, unique=True))
@@ -246,11 +242,7 @@ def test_qrels_round_trip(tmp_path, suffix, data):
     assert [*map(listed, back["gold_answer"])] == [*map(listed, frame["gold_answer"])]
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=30,
-    deadline=None,
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=st.lists(st.tuples(IDS, IDS), max_size=5, unique=True), data=st.data())
 def test_trec_qrels_round_trip(tmp_path, keys, data):
     frame = pd.DataFrame(keys, columns=["qid", "docno"], dtype="str")

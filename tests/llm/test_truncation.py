@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk import prompts
@@ -37,7 +37,6 @@ names = [*(f"lamp-{n}" for n in range(2, 8)), "rag"]
 FIELDS = ("text", "title", "tag", "rating", "article", "abstract")
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     name=st.sampled_from(names),
     question=text,
@@ -61,7 +60,6 @@ def _kept(built, prompt, tokenizer):
     return count(built, tokenizer) - count(prompt.join("", []), tokenizer)
 
 
-@settings(max_examples=100, deadline=None)
 @given(demands=st.lists(st.integers(0, 50), max_size=8), room=st.integers(-5, 200))
 def test_shares_are_fair(demands, room):
     shares = divide(demands, room)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ranges import check, labels_of_three, only, orders, policies, two_groups, values
 from small_frames import small_groups
@@ -25,7 +25,6 @@ browsing = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     labels_of_three,
     browsing,
@@ -49,7 +48,6 @@ def test_paper(grades, model, cutoff, n, bounds, graded, seed):
         check(measure, *found[measure], 0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     labels_of_three,
     st.sampled_from(["TREC", "DCG", "RBP(p=0.9)", "GERR(p=0.9, u=0.5)"]),
@@ -69,7 +67,6 @@ def test_groups(grades, model, cutoff, useful_only, seed):
         check(measure, missing, found, 0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["e", 2]),
     st.sampled_from([1, 2, None]),

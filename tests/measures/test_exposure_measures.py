@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import iter_calc
 from small_frames import qrels_of, run_of, value, values
@@ -170,7 +170,6 @@ grades = st.lists(st.integers(0, 2), min_size=5, max_size=5).filter(any)
 models = st.sampled_from(["MU", "RBP(p=0.7)", "GERR(p=0.8, u=0.4)", "DCG", "TREC"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(rankings, grades, models, st.integers(1, 5), st.integers(5, 1000))
 def test_n_decides_nothing_where_useful_documents_fill_what_is_read(
     samples, labels, model, cutoff, n

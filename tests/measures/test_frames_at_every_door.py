@@ -115,8 +115,14 @@ EVERY_TYPE = pytest.mark.parametrize("frames", TYPES.values(), ids=TYPES)
 @EVERY_TYPE
 def test_numbers_of_every_type(measure, frames):
     expected = by_iter(measure, QRELS, RUN)
+    assert by_iter(measure, *frames) == pytest.approx(expected, nan_ok=True)
+
+
+@EVERY_TYPE
+def test_numbers_of_every_type_at_every_door(frames):
+    expected = by_iter(EE_D @ 2, QRELS, RUN)
     for entry in ENTRIES.values():
-        assert entry(measure, *frames) == pytest.approx(expected, nan_ok=True)
+        assert entry(EE_D @ 2, *frames) == pytest.approx(expected)
 
 
 # One case of each rule: tests/frames has all of them.

@@ -4,7 +4,7 @@ import re
 
 import ir_measures
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import RR, nDCG
 
@@ -54,7 +54,6 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.one_of(st.lists(TOKENS, max_size=12).map("".join), st.text(max_size=20)))
 def test_any_string_is_a_measure_or_one_line_with_a_place(text):
     try:

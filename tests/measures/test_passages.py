@@ -201,7 +201,7 @@ def test_each_registered_measure_accepts_a_kind_of_run():
 
 
 @pytest.mark.parametrize("kind", RUNS)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 @given(st.integers(0, 2**16))
 def test_one_passage_per_document_changes_no_value(kind, seed):
     run = RUNS[kind].sample(frac=0.9, random_state=seed)  # queries without some documents
@@ -230,7 +230,7 @@ def test_names_of_passages_do_not_matter(kind):
 RELEVANCE = [nDCG @ 3, nDCG, P @ 2, R @ 2, AP, RR, Success @ 1, Judged @ 3]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.booleans())
 def test_relevance_measures_get_each_document_once(documents, is_sampled):
     documents = [f"d{d}" for d in documents]

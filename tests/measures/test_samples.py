@@ -181,8 +181,9 @@ def available(measures):
     return [m for m in measures if without_fairtk().supports(m)]
 
 
-@pytest.mark.parametrize("form", ["frame", "rows", "dict"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "form"), [(0, "frame"), (1, "frame"), (2, "frame"), (0, "rows"), (0, "dict")]
+)
 def test_plain_runs_have_the_same_values_as_without_fairtk(seed, form, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # importing cwl, if it is there, opens a log file
     qrels, run = random_plain(seed)

@@ -4,7 +4,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_frames import qrels_of, run_of, small_groups, value
 
@@ -27,7 +27,6 @@ def test_by_hand():
     assert value(EE_D(estimator="unbiased", bounds="exact") @ 2, QRELS, apart) < 0
 
 
-@settings(max_examples=30)
 @given(
     seed=st.integers(0, 9999),
     n_samples=st.integers(2, 6),

@@ -13,6 +13,7 @@ from browser import (  # noqa: F401
     COVERED,
     LONGEST,
     driver_fixture,
+    on_the_desk,
     opened,
     set_width,
     unfold,
@@ -64,6 +65,7 @@ def tab_to(driver, test):
     raise AssertionError("the keyboard does not reach it")
 
 
+@on_the_desk
 def test_nothing_is_asked_for_and_no_error_is_logged(driver, page):
     first = opened(driver, page)[0]
     first.click()
@@ -77,6 +79,7 @@ def test_nothing_is_asked_for_and_no_error_is_logged(driver, page):
     assert driver.find_elements(By.CSS_SELECTOR, f"img:not([src^='{within[1]}']), b, i") == []
 
 
+@on_the_desk
 def test_tables_are_sorted_by_keyboard(driver, page):
     opened(driver, page)
     unfold(driver, "section-1")
@@ -91,6 +94,7 @@ def test_tables_are_sorted_by_keyboard(driver, page):
     assert driver.switch_to.active_element == head
 
 
+@on_the_desk
 def test_queries_are_found_and_opened_by_keyboard(driver, page, results):
     opened(driver, page)
     tab_to(driver, lambda e: e.get_attribute("type") == "search").send_keys("q17")
@@ -112,6 +116,7 @@ def test_queries_are_found_and_opened_by_keyboard(driver, page, results):
     assert all(MARKUP in answer.text for _, answer, _ in cells)
 
 
+@on_the_desk
 def test_queries_can_be_ordered_by_what_differs(driver, page, results):
     opened(driver, page)
     values = results.per_query[results.per_query["measure"] == "EE_D@3"]
@@ -122,6 +127,7 @@ def test_queries_can_be_ordered_by_what_differs(driver, page, results):
     assert spread[shown] == spread.max()
 
 
+@on_the_desk
 def test_pointing_at_a_system_highlights_it_and_shows_its_values(driver, page, results):
     opened(driver, page)
     pointing = "arguments[0].dispatchEvent(new PointerEvent(arguments[1], {bubbles: true}))"
@@ -139,6 +145,7 @@ def test_pointing_at_a_system_highlights_it_and_shows_its_values(driver, page, r
         assert not values.is_displayed()
 
 
+@on_the_desk
 def test_a_link_into_a_folded_part_opens_it(driver, page):
     opened(driver, page)
     driver.find_element(By.CSS_SELECTOR, "a[href='#warnings-list']").click()
@@ -146,6 +153,7 @@ def test_a_link_into_a_folded_part_opens_it(driver, page):
     WebDriverWait(driver, LONGEST).until(lambda d: warnings.is_displayed())
 
 
+@on_the_desk
 def test_all_else_works_without_scripts(driver, page):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk import statistics
@@ -56,7 +56,6 @@ def test_randomization_by_hand():
     assert paired_test(DIFFERENCES, ZEROS, "randomization", clusters=CLUSTERS).p == 0.5
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.integers(-9, 9), min_size=3, max_size=9),
     labels=st.lists(st.integers(0, 4), min_size=9, max_size=9),
@@ -74,7 +73,6 @@ def near(first, second):
     return first == pytest.approx(second, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(-5, 5), st.floats(0, 1)) | st.just((math.nan, 0.5)),

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -38,7 +38,6 @@ def test_by_hand():
 finite = st.floats(-10, 10).map(lambda x: round(x, 3))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     pairs=st.lists(st.tuples(finite, finite), min_size=2, max_size=20),
     others=st.lists(finite, max_size=20),

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ir_measures import nDCG
 
@@ -302,7 +302,6 @@ OF_RUNS = [name for name in cases() if name not in OF_VALUES]
 
 
 @pytest.mark.parametrize("name", OF_VALUES)
-@settings(max_examples=25, deadline=None)
 @given(values=ROWS, seed=st.integers(0, 5))
 @example(values=[0.3] * 20, seed=1)
 @example(values=[0.1, 0.9], seed=0)

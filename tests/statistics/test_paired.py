@@ -62,7 +62,6 @@ def test_drawn_flips_are_near_exact_ones():
     assert paired_test(LONG_X + 1, LONG_Y, "randomization", resamples=999).p == 1 / 1000
 
 
-@settings(max_examples=30, deadline=None)
 @given(shift=st.floats(-0.4, 0.4), confidence=st.sampled_from([0.8, 0.95]), seed=st.integers(0, 99))
 @pytest.mark.parametrize("test", TESTS)
 def test_p_and_interval_agree(test, shift, confidence, seed):
@@ -71,7 +70,6 @@ def test_p_and_interval_agree(test, shift, confidence, seed):
         assert (found.p > 1 - confidence) == (found.low <= 0 <= found.high)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     whole=st.lists(st.integers(-3, 4), min_size=6, max_size=24).filter(lambda d: len(set(d)) > 1),
     scale=st.sampled_from([1.0, 0.1, 0.3, 1 / 3]),
@@ -89,7 +87,6 @@ def test_randomization_interval_holds_0_exactly_when_p_says_so(whole, scale, con
     assert found.p == unit.p
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.integers(-9, 9), min_size=2, max_size=8, unique=True),
     shift=st.integers(-40, 40).map(lambda n: n / 4 + 0.1),
@@ -153,7 +150,6 @@ def test_wilcoxon_interval_by_hand():
     assert (found.low, found.high) == (2, 6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(n=st.integers(6, 60), seed=st.integers(0, 99), ties=st.booleans())
 def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
     d = np.random.default_rng(seed).normal(0.3, 1, n)
@@ -166,7 +162,7 @@ def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
 
 
 @pytest.mark.parametrize("test", TESTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(order=st.permutations(range(15)), seed=st.integers(0, 9))
 def test_order_does_not_matter_and_sides_mirror(test, order, seed):
     options = {"test": test, "resamples": 99, "seed": seed}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk import BM25Scorer
@@ -86,7 +86,6 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25)
 @given(RUNS, SETTINGS, st.randoms(use_true_random=False))
 def test_any_run(cases, options, random):
     run = frame((f"q{i}", query, texts) for i, (query, texts) in enumerate(cases))

@@ -208,7 +208,7 @@ def shares_kept(run, labels, cutoff):
 
 # found by looking: what is kept falls with alpha before it rises, or has its largest value between
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (40, 80, 120, 160))]
+    "first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (40, 80, 120, 160))]
 )
 def test_the_most_even_policy_that_keeps_the_rest_or_the_nearest(first):
     for seed in range(first, first + 40):

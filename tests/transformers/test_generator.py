@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_answers import answers_of
 
@@ -126,7 +126,6 @@ def test_documents_are_told_apart_by_their_text_not_their_name():
     assert len(echo.given) == 2
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     rankings=st.dictionaries(
         st.tuples(st.sampled_from(["1", "2", "10"]), st.integers(0, 4)),

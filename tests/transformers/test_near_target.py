@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_fair_qr import GROUPS, HALF, fair_qr, topics
 
@@ -71,7 +71,6 @@ def cases(draw):
     return relevance, member, target, attention, weight, draw(st.sampled_from([0, 0.5, 0.9, 1]))
 
 
-@settings(max_examples=100)
 @given(cases(), st.sampled_from([0, 2000]))
 def test_the_order_is_that_of_a_plain_loop_and_keeps_the_floor(case, many):
     relevance, _, _, attention, _, floor = case

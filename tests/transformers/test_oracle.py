@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -60,7 +60,6 @@ def test_no_sample_breaks_the_order_of_grades():
     assert (np.diff(grades[drawn], axis=1) <= 0).all()
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 20), st.sampled_from([None, 1, 3]))
 def test_rows_order_scores_and_truncation_carry_no_meaning(shuffle, n_samples, cutoff):
     full = OracleSampler(QRELS, n_samples=20)(RUN)

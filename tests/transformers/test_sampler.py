@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -122,7 +122,6 @@ def test_alpha_zero_and_equal_scores_are_uniform(alpha, scores):
 # --- what the rankings depend on
 
 
-@settings(deadline=None, max_examples=20)
 @given(runs(), SAMPLERS)
 def test_samples_and_cutoff_only_truncate(run, sampler):
     more = FairSampler(sampler.alpha, 12, None, sampler.seed, sampler.method)(run)

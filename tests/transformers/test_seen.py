@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from session_agents import Catalog, Drawn, Scripted
 
@@ -81,7 +81,6 @@ def test_records():
 turns = st.lists(st.permutations("abcd").map(lambda p: "".join(p[:3])), min_size=3, max_size=3)
 
 
-@settings(max_examples=25)
 @given(st.lists(turns, min_size=1, max_size=4), st.sampled_from(["MU", "DCG", "RBP(p=0.3)"]))
 def test_against_the_formula(table, browsing):
     """Three samples per turn; the formulas for each document and sample, then the mean."""

@@ -143,7 +143,11 @@ class TestAnswers:
 class TestExperiments:
     @pytest.mark.parametrize(
         "executor",
-        ["serial", *(pytest.param(name, marks=pytest.mark.slow) for name in ("processes", "dask"))],
+        [
+            "serial",
+            pytest.param("processes", marks=pytest.mark.slow),
+            pytest.param("dask", marks=pytest.mark.nightly),
+        ],
     )
     def test_a_run_and_a_resumed_run(self, server, tmp_path, executor):
         generator = Generator(model(server), answers=3)
