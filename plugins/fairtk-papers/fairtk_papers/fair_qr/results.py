@@ -15,7 +15,7 @@ from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
-from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,

@@ -22,7 +22,7 @@ from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TU
 from fairtk_papers.studies import TIMES
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.stored import SystemResults
+    from fairtk_papers.fair_qr.stages import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
