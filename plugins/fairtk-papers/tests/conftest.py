@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import click.testing
 import fairtk_papers.fair_qr.command
@@ -11,6 +12,7 @@ import fairtk_papers.fair_rag.command
 import fairtk_papers.plugin
 import pytest
 import qr_world
+import rag_world
 from chat_server import KEY
 from hypothesis import HealthCheck, settings
 
@@ -59,6 +61,24 @@ def place(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def rendering(request, monkeypatch):
+    """Make all figures, but render only those of tests marked `draws` or `nightly`.
+
+    Rendering takes half of the time of a small study.
+    """
+    if not {"draws", "nightly"} & {marker.name for marker in request.node.iter_markers()}:
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", write_empty)
+
+
+def write_empty(figure, file, **options):
+    """Write an empty file instead of a figure, which has its layout engine."""
+    if isinstance(file, Path):
+        file.touch()
+    else:
+        file.write("<svg/>")
+
+
 @pytest.fixture(scope="session")
 def wiki(tmp_path_factory):
     """The folder of the invented collection; not to be changed."""
@@ -74,6 +94,17 @@ def data(wiki):
 def gender(data):
     """Return the collection with one attribute alone."""
     return replace(data, attributes={"gender": data.attributes["gender"]})
+
+
+@pytest.fixture(scope="session")
+def finished_rag(tmp_path_factory):
+    """The folder of a small study of Towards Fair RAG whose answers are stored; not to be changed.
+
+    Copies of it spare other studies of the same topics the time of the model.
+    """
+    folder = tmp_path_factory.mktemp("finished") / "rag"
+    rag_world.study(folder).run()
+    return folder
 
 
 @pytest.fixture

@@ -85,9 +85,6 @@ def summary(
             for exploratory settings.
     """
     systems = list(dict.fromkeys(values["system"]))
-    tests: dict[str, Any] = {}
-    if correction is not None:
-        tests = corrected_p_values(values, systems, correction)
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -100,25 +97,13 @@ def summary(
         # without rounding errors, so that equal changes have no interval
         table |= _with_interval(f"{name} change", np.round(numbers - numbers[0], _DECIMALS))
         if correction is not None:
-            table[f"{name} p"] = tests[name]
+            # the tests of a measure are one family, as in `fairtk.Results.compare`
+            defined = numbers[:, ~np.isnan(numbers).any(axis=0)]
+            p = [np.nan, *(paired_test(row, defined[0]).p for row in defined[1:])]
+            table[f"{name} p"] = correct_p_values(p, correction)
     table["product of means"] = table[NDCG] * table[FAIRNESS]
     table["missing"] = [len(missing[system]) for system in systems]
     return pd.DataFrame(table)
-
-
-def corrected_p_values(values: pd.DataFrame, systems: list[str], correction: str) -> dict[str, Any]:
-    """Return the p-values of all systems against the first one, as `fairtk.Results.compare` does.
-
-    The tests of a measure are one family, as on the page of an attribute, whose caption reports
-    undefined tests. The arrays are by measure, and NaN for the first system.
-    """
-    tests = {}
-    for name, rows in values.groupby("measure", sort=False):
-        table = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
-        table = table[:, ~np.isnan(table).any(axis=0)]
-        p = [np.nan, *(paired_test(row, table[0]).p for row in table[1:])]
-        tests[str(name)] = correct_p_values(p, correction)
-    return tests
 
 
 _DECIMALS = 12

@@ -107,6 +107,7 @@ def test_tables(results):
     assert set(means.loc[means["generator"] == "tiny", "EU"]) == {"undefined"}
 
 
+@pytest.mark.draws
 @pytest.mark.slow
 def test_figures_and_pages(results):
     result, folder, settings = results
