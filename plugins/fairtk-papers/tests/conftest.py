@@ -1,6 +1,7 @@
 """Fixtures of all tests; the plugin is registered by hand where it is not installed."""
 
 import os
+import shutil
 import signal
 import tempfile
 from dataclasses import replace
@@ -20,6 +21,7 @@ from fairtk import plugins
 from fairtk.cli.group import cli
 from fairtk.llm import OpenAICompatible
 from fairtk.plugins import registry
+from fairtk.transformers import CollectionBM25
 
 # Tests run in several processes: torch's threads would only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -53,6 +55,26 @@ def environment(tmp_path_factory):
         patch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("OPENAI_API_KEY", KEY)
         patch.setenv("NO_PROXY", "127.0.0.1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def indexes(tmp_path_factory):
+    """Build a study's index of the same documents once, because each build starts a process."""
+    build, built = CollectionBM25._build, {}
+
+    def build_or_copy(bm25, folder):
+        # the name of the parent folder identifies the collection
+        key = (folder.parent.name, folder.name, bm25.documents.__code__)
+        if key in built:
+            shutil.copytree(built[key], folder)
+            return
+        build(bm25, folder)
+        if folder.parent.name.startswith("index-"):
+            built[key] = shutil.copytree(folder, tmp_path_factory.mktemp("index") / "index")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CollectionBM25, "_build", build_or_copy)
         yield
 
 
