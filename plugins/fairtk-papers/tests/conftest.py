@@ -15,6 +15,7 @@ import pytest
 import qr_world
 import rag_world
 from chat_server import KEY
+from fairtk_papers.fair_qr import from_trec_fair
 from hypothesis import HealthCheck, settings
 
 from fairtk import plugins
@@ -60,17 +61,19 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def indexes(tmp_path_factory):
-    """Build a study's index of the same documents once, because each build starts a process."""
+    """Build the index of a data set once, because each build starts a process."""
     build, built = CollectionBM25._build, {}
 
     def build_or_copy(bm25, folder):
-        # the name of the parent folder identifies the collection
-        key = (folder.parent.name, folder.name, bm25.documents.__code__)
-        if key in built:
+        name, documents = folder.parent.name, bm25.documents
+        # a study names the folder by the content of the collection
+        key = (name if name.startswith("index-") else documents, folder.name)
+        if documents.__module__ != from_trec_fair.__module__:  # a test's own documents
+            build(bm25, folder)
+        elif key in built:
             shutil.copytree(built[key], folder)
-            return
-        build(bm25, folder)
-        if folder.parent.name.startswith("index-"):
+        else:
+            build(bm25, folder)
             built[key] = shutil.copytree(folder, tmp_path_factory.mktemp("index") / "index")
 
     with pytest.MonkeyPatch.context() as patch:
