@@ -5,7 +5,6 @@ import shutil
 import signal
 import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import click.testing
 import fairtk_papers.fair_qr.command
@@ -15,6 +14,7 @@ import pytest
 import qr_world
 import rag_world
 from chat_server import KEY
+from empty_figures import write_empty
 from fairtk_papers.fair_qr import from_trec_fair
 from hypothesis import HealthCheck, settings
 
@@ -94,14 +94,6 @@ def rendering(request, monkeypatch):
     """
     if not {"draws", "nightly"} & {marker.name for marker in request.node.iter_markers()}:
         monkeypatch.setattr("matplotlib.figure.Figure.savefig", write_empty)
-
-
-def write_empty(figure, file, **options):
-    """Write an empty file instead of a figure, which has its layout engine."""
-    if isinstance(file, Path):
-        file.touch()
-    else:
-        file.write("<svg/>")
 
 
 @pytest.fixture(scope="session")
