@@ -244,9 +244,10 @@ class Configuration:
     source: Path | None = None
 
     DATA: ClassVar[Kinds]
-    """The keys that select the data. The first is ``folder``, the second has dataset ids."""
-    EITHER: ClassVar[str]
-    """The first two keys of `DATA`, for messages. A file must have exactly one of them."""
+    """The keys that select the data.
+
+    The first is ``folder``, the second has dataset ids. A file must have exactly one of them.
+    """
     SETTINGS: ClassVar[Kinds]
     """The keys of `settings`. A hyphen in a key is an underscore in the attribute."""
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]]
@@ -290,7 +291,7 @@ class Configuration:
         table = read_config(file, {**cls.DATA, **cls.SETTINGS, **fields, **shared})
         folder, ids, *_ = cls.DATA
         if (folder in table) == (ids in table):
-            raise FormatError(f"exactly one is required: {cls.EITHER}", file)
+            raise FormatError(f"exactly one is required: {folder!r} or {ids!r}", file)
         data = {key: table.pop(key) for key in cls.DATA if key in table}
         settings = {k.replace("-", "_"): table.pop(k) for k in cls.SETTINGS if k in table}
         try:

@@ -562,7 +562,6 @@ class QrConfiguration(Configuration):
             dict[str, Any], AfterValidator(_targets), Field(description="a table: [{key}]")
         ],
     }
-    EITHER: ClassVar[str] = "'folder' or 'dataset'"
     SETTINGS: ClassVar[Kinds] = {
         name.replace("fair_qr", "fair-qr"): kind for name, kind in QrSettings.kinds().items()
     }

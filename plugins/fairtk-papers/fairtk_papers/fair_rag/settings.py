@@ -376,7 +376,6 @@ class RagConfiguration(Configuration):
         "tasks": NUMBERS,
         "split": STRING,
     }
-    EITHER: ClassVar[str] = "'folder' (and 'tasks') or 'datasets'"
     SETTINGS: ClassVar[Kinds] = RagSettings.kinds()
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "generators": ("models", NAMES),
