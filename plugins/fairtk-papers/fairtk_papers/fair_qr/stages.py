@@ -82,13 +82,16 @@ class StudySystem(FairTransformer):
         with name_errors(self.cell):
             for choice, topics in self._parts(inp):
                 system, training = self._prepared(choice, topics)
-                begin = time.perf_counter()
-                outcome = system.refine(topics) if isinstance(system, FairQR) else None
-                run = system.transform(topics) if outcome is None else outcome.run
-                traces = {} if outcome is None else _traces(outcome.trace)
+                begin, waited, traces = time.perf_counter(), 0.0, {}
+                if isinstance(system, FairQR):
+                    outcome = system.refine(topics)
+                    run, waited, traces = outcome.run, outcome.waited, _traces(outcome.trace)
+                    missing.append(outcome.missing)
+                else:
+                    run = system.transform(topics)
                 note = {
                     "seconds": (time.perf_counter() - begin) / len(topics),
-                    "waited": 0.0 if outcome is None else outcome.waited / len(topics),
+                    "waited": waited / len(topics),
                     "chosen": choice,
                 }
                 for qid in topics[QID]:
@@ -96,7 +99,6 @@ class StudySystem(FairTransformer):
                     notes[qid] = {**note, "training": training, "trace": trace}
                     training = 0.0
                 runs.append(run)
-                missing += [] if outcome is None else [outcome.missing]
             run = pd.concat(runs, ignore_index=True)
             require_columns(run, RUN, "the study")
             Run(run.drop(columns=RANK), "the study").checked()  # invalid rankings are not stored
