@@ -29,7 +29,6 @@ from fairtk_papers.fair_qr.values import (
     drift_frame,
     drift_warning,
     empty_ranking_warning,
-    evaluate_per_query,
     iterations,
     measures,
     same_answers,
@@ -352,15 +351,19 @@ class QrResults:
 
     def _evaluate(self, attribute: str) -> Evaluation:
         groups, target = self.data.attributes[attribute]
+        named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
         cells = {cell.label: cell for cell in self.systems if cell.attribute == attribute}
         rankings = {label: self.systems[cell].rankings for label, cell in cells.items()}
-        per_query, warnings = evaluate_per_query(
+        results = Experiment(
             {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()},
             self.data.topics,
             self.data.qrels,
-            measures(groups, target, self.settings.cutoff, self.settings.ndcg),
-            self.store,
+            named_measures.values(),
+            save_dir=self.store,
+            warn=False,
         )
+        names = dict(zip(results.measures, named_measures, strict=True))
+        per_query = results.per_query.assign(measure=results.per_query["measure"].map(names))
         qids = set(self.data.topics[QID])
         missing = {n: qids - self.systems[cell].finished_qids for n, cell in cells.items()}
         varied = {label: cell for label, cell in cells.items() if cell.variation}
@@ -374,6 +377,7 @@ class QrResults:
         # tuned systems follow their untuned versions
         untuned, _ = pd.factorize(table["system"].str.removesuffix(TUNED))
         table = table.iloc[np.argsort(untuned, kind="stable")]
+        warnings = [str(warning) for warning in results.warnings]
         return Evaluation(_with_cell_names(per_query, cells), table, variations, warnings)
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:

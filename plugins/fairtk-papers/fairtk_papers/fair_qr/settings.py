@@ -519,7 +519,7 @@ class QrSettings(Settings):
         for name, values in self.variations.items():
             if name not in VARIED:
                 raise NotFoundError("variation", name, VARIED)
-            if not isinstance(values, list | tuple):
+            if isinstance(values, str) or not isinstance(values, Sequence):
                 raise ParameterError(
                     f"the study: variations of {name} must be a list, got {values!r}"
                 )

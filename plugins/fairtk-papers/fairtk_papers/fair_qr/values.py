@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
@@ -43,33 +41,6 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
         FAIRNESS: AWRF(groups=groups, target=target) @ cutoff,
         PRODUCT: nDCG_AWRF(groups=groups, target=target, ndcg=ndcg) @ cutoff,
     }
-
-
-def evaluate_per_query(
-    runs: Mapping[str, pd.DataFrame],
-    topics: pd.DataFrame,
-    qrels: pd.DataFrame,
-    named_measures: Mapping[str, Any],
-    store: Path | None = None,
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return values per query, and the texts of the measures' warnings.
-
-    A query that is missing from a run has the worst value.
-
-    Args:
-        runs: rankings by name.
-        topics: the topics.
-        qrels: the qrels.
-        named_measures: measures by name.
-        store: the folder of the store for the values; `None` to store nothing.
-
-    Returns:
-        ``system``, ``qid``, ``measure``, ``value``; and the warnings.
-    """
-    results = Experiment(runs, topics, qrels, named_measures.values(), save_dir=store, warn=False)
-    names = dict(zip(results.measures, named_measures, strict=True))
-    values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, [str(warning) for warning in results.warnings]
 
 
 def summary(
