@@ -39,7 +39,7 @@ from fairtk_papers.studies import study_remark
 N_TEXTS = 10  # ranks with texts on pages
 
 
-class Evaluation(NamedTuple):
+class AttributeValues(NamedTuple):
     """The values of the systems for an attribute, and the texts of the measures' warnings."""
 
     per_query: pd.DataFrame
@@ -345,11 +345,11 @@ class QrResults:
         return pd.concat(frames, ignore_index=True)
 
     @cached_property
-    def _evaluations(self) -> dict[str, Evaluation]:
+    def _evaluations(self) -> dict[str, AttributeValues]:
         """The evaluation of each attribute."""
         return {attribute: self._evaluate(attribute) for attribute in self.data.attributes}
 
-    def _evaluate(self, attribute: str) -> Evaluation:
+    def _evaluate(self, attribute: str) -> AttributeValues:
         groups, target = self.data.attributes[attribute]
         named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
         cells = {cell.label: cell for cell in self.systems if cell.attribute == attribute}
@@ -378,7 +378,7 @@ class QrResults:
         untuned, _ = pd.factorize(table["system"].str.removesuffix(TUNED))
         table = table.iloc[np.argsort(untuned, kind="stable")]
         warnings = [str(warning) for warning in results.warnings]
-        return Evaluation(_with_cell_names(per_query, cells), table, variations, warnings)
+        return AttributeValues(_with_cell_names(per_query, cells), table, variations, warnings)
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
         """Return rankings with queries, and with texts of the documents that a page shows."""

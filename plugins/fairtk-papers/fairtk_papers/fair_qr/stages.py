@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -16,9 +16,6 @@ from fairtk.experiment import Results
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require_columns
 from fairtk.transformers import FairQR, FairTransformer, Fitted, leave_notes
 from fairtk_papers.fair_qr.systems import Cell, name_errors
-
-if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.study import QrStudy
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
@@ -34,7 +31,7 @@ class StudySystem(FairTransformer):
     note of the first query after training or indexing also has ``training``, the seconds it took.
 
     Args:
-        study: the study.
+        study: the `QrStudy`.
         cell: the system, which is built on first use.
         llm: the model behind a ledger, for systems that call a model.
         without: a fold that a trained system is neither trained on nor ranks; `None` for no fold.
@@ -50,7 +47,7 @@ class StudySystem(FairTransformer):
 
     def __init__(
         self,
-        study: QrStudy,
+        study: Any,
         cell: Cell,
         llm: Any = None,
         without: int | None = None,
