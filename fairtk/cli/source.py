@@ -176,6 +176,9 @@ def members(annotation: ast.expr | None, module: str) -> Iterator[ast.expr]:
         first = inner.elts[0] if isinstance(inner, ast.Tuple) else inner
         yield annotation
         yield from members(first, module)
+    elif isinstance(annotation, ast.Subscript) and name_of(annotation) == "Annotated":
+        assert isinstance(annotation.slice, ast.Tuple)
+        yield from members(annotation.slice.elts[0], module)
     elif annotation is not None:
         yield annotation
 

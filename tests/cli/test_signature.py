@@ -131,15 +131,17 @@ def kinds(source, tmp_path, monkeypatch):
 
 def test_types_are_read_through_aliases_imports_and_texts(tmp_path, monkeypatch):
     source = """
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from fairtk.experiment.compare_runs import Queries
 if TYPE_CHECKING:
     import pandas as pd
     from nowhere import Some
 Way: TypeAlias = Literal["x", "y"]
 Number = int | None
+Positive = Annotated[int, "above 0"]
 def work(a: "pd.DataFrame | None", b: "Way | Literal['z']", c: Queries, d: Number, e: Some,
-         f: "Sequence[Way] | str", g=1, *, h: tuple[float, ...] = (1.0,)): ...
+         f: "Sequence[Way] | str", g=1, *, h: tuple[float, ...] = (1.0,),
+         i: Positive | None = 1, j: Annotated[Way, "either"] = "x"): ...
 """
     assert kinds(source, tmp_path, monkeypatch) == {
         "a": (str, False),
@@ -150,6 +152,8 @@ def work(a: "pd.DataFrame | None", b: "Way | Literal['z']", c: Queries, d: Numbe
         "f": (("x", "y"), True),
         "g": (str, False),
         "h": (float, True),
+        "i": (int, False),
+        "j": (("x", "y"), False),
     }
 
 

@@ -8,14 +8,27 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 import pydantic
+import pydantic_core
 import typing_extensions
 from pydantic import Field
 
@@ -66,19 +79,20 @@ FLAG = Annotated[bool, Field(description="true or false")]
 COUNT = Annotated[int, Field(ge=0, description="an integer of at least 0")]
 POSITIVE = Annotated[int, Field(ge=1, description="an integer of at least 1")]
 AMOUNT = Annotated[float, Field(ge=0, lt=math.inf, description="a number of at least 0")]
-NAMES = Annotated[list[str], pydantic.AfterValidator(tuple), Field(description="a list of names")]
-NUMBERS = Annotated[
-    list[int], pydantic.AfterValidator(tuple), Field(description="a list of numbers")
-]
-TABLE = Annotated[dict[str, Any], Field(description="a table: [{key}]")]
+NAMES = Annotated[tuple[str, ...], Field(strict=False, description="a list of names")]
+NUMBERS = Annotated[tuple[int, ...], Field(strict=False, description="a list of numbers")]
+TABLE = Annotated[Mapping[str, Any], Field(description="a table: [{key}]")]
 SEVERAL = Annotated[
     dict[str, Any] | list[dict[str, Any]],
     pydantic.AfterValidator(_list_tables),
     Field(description="a table: [{key}], or several: [[{key}]]"),
 ]
 """One table or several, read as a list; the key ``run`` of a table is a path."""
-TABLES = Annotated[
-    dict[str, dict[str, Any] | list[dict[str, Any]]], Field(description="a table: [{key}]")
+TABLES = Annotated[Mapping[str, Mapping[str, Any]], Field(description="a table: [{key}]")]
+"""A table whose values are tables."""
+GRIDS = Annotated[
+    Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]],
+    Field(description="a table: [{key}]"),
 ]
 """A table whose values are tables or lists of tables."""
 PRICES = Annotated[
@@ -95,11 +109,8 @@ LEDGER: Kinds = {
     "retry_unusable": FLAG,
     "retry_failed": FLAG,
 }
-EXECUTOR = Annotated[
-    Literal["serial", "processes", "dask"], Field(description="'serial', 'processes' or 'dask'")
-]
 ENGINE: Kinds = {
-    "executor": EXECUTOR,
+    "executor": Literal["serial", "processes", "dask"],
     "scheduler": STRING,
     **dict.fromkeys(("workers", "threads", "batch_size"), POSITIVE),
 }
@@ -130,11 +141,15 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
     # bad UTF-8, bad TOML, an integer of thousands of digits, or a row of brackets
     except (ValueError, RecursionError) as error:
         raise FormatError(f"invalid TOML ({error})", path) from None
-    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed_dict("Keys", kinds))
     try:
-        return adapter.validate_python(values, context=path.parent)
+        return _validate(values, kinds, context=path.parent)
     except pydantic.ValidationError as error:
         raise FormatError(_first_error(error, kinds), path) from None
+
+
+def _validate(values: Mapping[str, Any], kinds: Kinds, **options: Any) -> dict[str, Any]:
+    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed_dict("Keys", kinds))
+    return adapter.validate_python(values, **options)
 
 
 def _typed_dict(name: str, kinds: Kinds) -> Any:
@@ -155,13 +170,48 @@ def _first_error(error: pydantic.ValidationError, kinds: Kinds) -> str:
         key, *rest = rest
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}{table}{did_you_mean(key, kinds)}"
-    kind = kinds[key]
-    if kind is TABLES and rest:
+    kind = _without_none(kinds[key])
+    if kind in (TABLES, GRIDS) and rest:
         return f"settings of {rest[0]!r} must be a table: [{key}.{rest[0]}]"
     if isinstance(kind, dict):
         return f"{key!r} must be a table: [{key}]"
-    expected = kind.__metadata__[-1].description.format(key=key)
-    return f"{key!r} must be {expected}, got {first['input']!r}"
+    return f"{key!r} {_rule(first, kind)}"
+
+
+def _without_none(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Union else kind
+
+
+def _rule(error: pydantic_core.ErrorDetails, kind: Any) -> str:
+    """Return the rest of the message that starts with the key of a wrong value."""
+    if get_origin(kind) is Literal:
+        expected = error["ctx"]["expected"]
+    else:
+        expected = kind.__metadata__[-1].description.format(key=error["loc"][0])
+    return f"must be {expected}, got {error['input']!r}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a study. Each is checked by its type, as in a configuration."""
+
+    @classmethod
+    def kinds(cls) -> Kinds:
+        """Return the type of each setting."""
+        kinds = get_type_hints(cls, include_extras=True)
+        return {setting.name: kinds[setting.name] for setting in fields(cls)}
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        kinds = self.kinds()
+        values = {k: v.item() if isinstance(v, np.generic) else v for k, v in vars(self).items()}
+        try:
+            vars(self).update(_validate(values, kinds))
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0])
+            rule = _rule(first, _without_none(kinds[name]))
+            raise ParameterError(f"the study: {name} {rule}") from None
 
 
 @dataclass(frozen=True)
@@ -194,9 +244,10 @@ class Configuration:
     source: Path | None = None
 
     DATA: ClassVar[Kinds]
-    """The keys that select the data. The first is ``folder``, the second has dataset ids."""
-    EITHER: ClassVar[str]
-    """The first two keys of `DATA`, for messages. A file must have exactly one of them."""
+    """The keys that select the data.
+
+    The first is ``folder``, the second has dataset ids. A file must have exactly one of them.
+    """
     SETTINGS: ClassVar[Kinds]
     """The keys of `settings`. A hyphen in a key is an underscore in the attribute."""
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]]
@@ -240,7 +291,7 @@ class Configuration:
         table = read_config(file, {**cls.DATA, **cls.SETTINGS, **fields, **shared})
         folder, ids, *_ = cls.DATA
         if (folder in table) == (ids in table):
-            raise FormatError(f"exactly one is required: {cls.EITHER}", file)
+            raise FormatError(f"exactly one is required: {folder!r} or {ids!r}", file)
         data = {key: table.pop(key) for key in cls.DATA if key in table}
         settings = {k.replace("-", "_"): table.pop(k) for k in cls.SETTINGS if k in table}
         try:

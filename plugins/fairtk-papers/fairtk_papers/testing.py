@@ -84,19 +84,18 @@ class StudySystemContract:
             topics = toy_topics()
             before = topics.copy()
             out = _rank(self._trained(Path(folder)), topics)
-            _check(topics.equals(before), f"{self.name} changes the topics")
+            assert topics.equals(before), f"{self.name} changes the topics"
             extra = sorted(set(out.columns) - _ALLOWED)
-            _check(not extra, f"{self.name} returns the extra columns {extra}")
+            assert not extra, f"{self.name} returns the extra columns {extra}"
             Run(out, self.name).checked()
             sizes = out.groupby(QID).size()
             for qid, least in toy_run().groupby(QID).size().clip(upper=2).items():
                 size = int(sizes.get(qid, 0))
-                _check(
-                    size >= least,
-                    f"{self.name}: expected at least {least} documents for {qid!r}, got {size}",
+                assert size >= least, (
+                    f"{self.name}: expected at least {least} documents for {qid!r}, got {size}"
                 )
             unknown = set(out[QID]) - set(topics[QID])
-            _check(not unknown, f"{self.name} returns rows for unknown qids {sorted(unknown)}")
+            assert not unknown, f"{self.name} returns rows for unknown qids {sorted(unknown)}"
 
     def test_deterministic(self) -> None:
         """The output is equal on a second call, after a second build, and in another folder."""
@@ -110,7 +109,7 @@ class StudySystemContract:
             }
             for case, other in others.items():
                 message = f"{self.name} returns different output when it {case}"
-                _check(_equal(_rank(other, toy_topics()), expected), message)
+                assert _equal(_rank(other, toy_topics()), expected), message
 
     def test_topics_do_not_matter_to_each_other(self) -> None:
         """The output does not depend on batches or on the order of topics."""
@@ -120,31 +119,30 @@ class StudySystemContract:
             expected = _rank(system, topics)
             parts = [_rank(system, topics[topics[QID] == qid]) for qid in topics[QID]]
             joined = pd.concat([p for p in parts if len(p)], ignore_index=True)
-            _check(_equal(joined, expected), f"{self.name} depends on how topics are batched")
+            assert _equal(joined, expected), f"{self.name} depends on how topics are batched"
             reordered = _rank(system, topics.iloc[::-1])
-            _check(_equal(reordered, expected), f"{self.name} depends on the order of topics")
+            assert _equal(reordered, expected), f"{self.name} depends on the order of topics"
 
     def test_no_topics(self) -> None:
         """Without topics there are no rows."""
         with TemporaryDirectory() as folder:
             out = _rank(self._trained(Path(folder)), toy_topics()[:0])
-            _check(len(out) == 0, f"{self.name}: expected no rows without topics, got {len(out)}")
+            assert len(out) == 0, f"{self.name}: expected no rows without topics, got {len(out)}"
 
     def test_fit(self) -> None:
         """Trained systems have ``fit`` and require it; the others do not."""
         with TemporaryDirectory() as folder:
             system = self._build(Path(folder))
             trained = registry.study_systems.get(self.name).trained
-            _check(
-                not trained or hasattr(system, "fit"),
-                f"{self.name} is declared as trained, but has no fit",
+            assert not trained or hasattr(system, "fit"), (
+                f"{self.name} is declared as trained, but has no fit"
             )
             try:
                 _rank(system, toy_topics())
             except InputError:
-                _check(trained, f"{self.name} cannot rank, but is not declared as trained")
+                assert trained, f"{self.name} cannot rank, but is not declared as trained"
             else:
-                _check(not trained, f"{self.name} is declared as trained, but ranks without fit")
+                assert not trained, f"{self.name} is declared as trained, but ranks without fit"
 
     def test_unknown_options_are_named(self) -> None:
         """An unknown setting is an error that names it."""
@@ -154,7 +152,7 @@ class StudySystemContract:
             try:
                 registry.study_systems.load(self.name)(setting)
             except (InputError, TypeError) as error:
-                _check(option in str(error), f"the error must name {option!r}, got: {error}")
+                assert option in str(error), f"the error must name {option!r}, got: {error}"
             else:
                 raise AssertionError(f"{self.name} accepts the unknown setting {option!r}")
 
@@ -167,11 +165,6 @@ class StudySystemContract:
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):
                 system.fit(toy_topics(), toy_qrels())
         return system
-
-
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
 
 
 def _equal(actual: pd.DataFrame, expected: pd.DataFrame) -> bool:

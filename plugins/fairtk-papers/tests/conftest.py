@@ -1,6 +1,7 @@
 """Fixtures of all tests; the plugin is registered by hand where it is not installed."""
 
 import os
+import shutil
 import signal
 import tempfile
 from dataclasses import replace
@@ -11,13 +12,17 @@ import fairtk_papers.fair_rag.command
 import fairtk_papers.plugin
 import pytest
 import qr_world
+import rag_world
 from chat_server import KEY
+from empty_figures import write_empty
+from fairtk_papers.fair_qr import from_trec_fair
 from hypothesis import HealthCheck, settings
 
 from fairtk import plugins
 from fairtk.cli.group import cli
 from fairtk.llm import OpenAICompatible
 from fairtk.plugins import registry
+from fairtk.transformers import CollectionBM25
 
 # Tests run in several processes: torch's threads would only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -54,9 +59,41 @@ def environment(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def indexes(tmp_path_factory):
+    """Build the index of a data set once, because each build starts a process."""
+    build, built = CollectionBM25._build, {}
+
+    def build_or_copy(bm25, folder):
+        name, documents = folder.parent.name, bm25.documents
+        # a study names the folder by the content of the collection
+        key = (name if name.startswith("index-") else documents, folder.name)
+        if documents.__module__ != from_trec_fair.__module__:  # a test's own documents
+            build(bm25, folder)
+        elif key in built:
+            shutil.copytree(built[key], folder)
+        else:
+            build(bm25, folder)
+            built[key] = shutil.copytree(folder, tmp_path_factory.mktemp("index") / "index")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CollectionBM25, "_build", build_or_copy)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def place(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def rendering(request, monkeypatch):
+    """Make all figures, but render only those of tests marked `draws` or `nightly`.
+
+    Rendering takes half of the time of a small study.
+    """
+    if not {"draws", "nightly"} & {marker.name for marker in request.node.iter_markers()}:
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", write_empty)
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +111,17 @@ def data(wiki):
 def gender(data):
     """Return the collection with one attribute alone."""
     return replace(data, attributes={"gender": data.attributes["gender"]})
+
+
+@pytest.fixture(scope="session")
+def finished_rag(tmp_path_factory):
+    """The folder of a small study of Towards Fair RAG whose answers are stored; not to be changed.
+
+    Copies of it spare other studies of the same topics the time of the model.
+    """
+    folder = tmp_path_factory.mktemp("finished") / "rag"
+    rag_world.study(folder).run()
+    return folder
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def one_entry(questions, golds):
     del questions[1]["profile"][1:]
 
 
+@pytest.mark.draws
 @pytest.mark.slow
 def test_from_files_to_tables(tmp_path, fairtk):
     words = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 3]

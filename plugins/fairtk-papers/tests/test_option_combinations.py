@@ -108,7 +108,11 @@ def test_each_system_alone(fairtk, wiki, system):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "last", [pytest.param([], marks=pytest.mark.nightly), ["--status"], ["--dry-run"]]
+    "last",
+    [
+        *(pytest.param(last, marks=pytest.mark.nightly) for last in ([], ["--status"])),
+        ["--dry-run"],
+    ],
 )
 def test_single_options_of_qr(fairtk, wiki, world, last):
     cases = [[*_base("qr", wiki), *words, *last] for words in single_options(_words("qr"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 
 import ir_measures
 import pandas as pd
@@ -68,7 +69,11 @@ def mine(bm25, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_is_a_retriever_of_rag_and_its_content_is_its_identity(mine, bm25, tmp_path):
+def test_a_run_is_a_retriever_of_rag_and_its_content_is_its_identity(
+    finished_rag, mine, bm25, tmp_path
+):
+    shutil.copytree(finished_rag, tmp_path / "out")
+
     def study(path):
         own = rag_world.study(tmp_path / "out", limit=2)
         own.retrievers["mine"] = RunRetriever(str(path))
@@ -92,7 +97,8 @@ def test_a_run_is_a_retriever_of_rag_and_its_content_is_its_identity(mine, bm25,
 
 
 @pytest.mark.slow
-def test_queries_missing_from_a_run_have_the_worst_values(bm25, tmp_path):
+def test_queries_missing_from_a_run_have_the_worst_values(finished_rag, bm25, tmp_path):
+    shutil.copytree(finished_rag, tmp_path / "out")
     own = rag_world.study(tmp_path / "out")
     first = own.tasks[0].topics["qid"].iloc[0]
     write_run(bm25[bm25["qid"] != first], tmp_path / "mine.run")

@@ -13,7 +13,11 @@ from fairtk import demo
 COMMAND = """
 import os, sys
 os.environ["FAIRTK_PLUGINS"] = "fairtk-papers"
+from matplotlib.figure import Figure
 from fairtk.cli.group import cli
+def touch(figure, file, **options):
+    file.touch() if hasattr(file, "touch") else file.write("<svg/>")
+Figure.savefig = touch  # no table depends on a figure, and rendering takes half of the time
 cli(sys.argv[1:], "fairtk", standalone_mode=False)
 """
 QR = """

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import NotFoundError
@@ -15,7 +17,7 @@ from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.settings import QrData, QrSettings
-from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -27,7 +29,6 @@ from fairtk_papers.fair_qr.values import (
     drift_frame,
     drift_warning,
     empty_ranking_warning,
-    evaluate_per_query,
     iterations,
     measures,
     same_answers,
@@ -36,6 +37,15 @@ from fairtk_papers.fair_qr.values import (
 from fairtk_papers.studies import study_remark
 
 N_TEXTS = 10  # ranks with texts on pages
+
+
+class AttributeValues(NamedTuple):
+    """The values of the systems for an attribute, and the texts of the measures' warnings."""
+
+    per_query: pd.DataFrame
+    table: pd.DataFrame
+    variations: pd.DataFrame
+    warnings: list[str]
 
 
 @dataclass(eq=False)
@@ -98,9 +108,9 @@ class QrResults:
         The columns are ``attribute``, ``system``, ``variation``, ``setting``, ``qid``, ``measure``
         (nDCG, AWRF, nDCG x AWRF), ``value``.
         """
-        return self._evaluation[0]
+        return self._stack_evaluations("per_query")
 
-    @property
+    @cached_property
     def table(self) -> pd.DataFrame:
         """The comparison, one row per attribute and system.
 
@@ -111,12 +121,12 @@ class QrResults:
         corrected for the systems of the attribute (``... p``). ``product of means`` differs from
         the mean of products. ``missing`` is the number of queries without a result.
         """
-        return self._evaluation[1]
+        return self._stack_evaluations("table")
 
-    @property
+    @cached_property
     def variations(self) -> pd.DataFrame:
         """FAIR-QR with one setting varied, as in `table` but without tests."""
-        return self._evaluation[2]
+        return self._stack_evaluations("variations")
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
@@ -241,17 +251,13 @@ class QrResults:
             data=replace(self.data, attributes={attribute: self.data.attributes[attribute]}),
             systems={cell: s for cell, s in self.systems.items() if cell.attribute == attribute},
         )
-        *frames, texts = self._evaluation
-        per_query, table, variations = (
-            frame[frame["attribute"] == attribute].reset_index(drop=True) for frame in frames
-        )
-        part._evaluation = per_query, table, variations, {attribute: texts[attribute]}
+        part._evaluations = {attribute: self._evaluations[attribute]}
         return part
 
     def warnings_for(self, *attributes: str) -> list[str]:
         """Return the warnings for some attributes; see `warnings`."""
         texts = self._warnings_of_systems(*attributes)
-        texts += [text for name in attributes for text in self._evaluation[3][name]]
+        texts += [text for name in attributes for text in self._evaluations[name].warnings]
         return list(dict.fromkeys(texts))
 
     def _warnings_of_systems(self, *attributes: str) -> list[str]:
@@ -334,41 +340,45 @@ class QrResults:
             return pd.DataFrame(columns=["attribute", "system", "variation", "setting", *columns])
         return pd.concat(parts, ignore_index=True)
 
+    def _stack_evaluations(self, name: str) -> pd.DataFrame:
+        frames = [getattr(evaluation, name) for evaluation in self._evaluations.values()]
+        return pd.concat(frames, ignore_index=True)
+
     @cached_property
-    def _evaluation(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
-        """Values per query, comparison, variations, and the measures' warnings by attribute."""
-        values: list[pd.DataFrame] = []
-        tables: tuple[list[pd.DataFrame], ...] = ([], [])
-        texts: dict[str, list[str]] = {}
-        for attribute, (groups, target) in self.data.attributes.items():
-            all_cells = [cell for cell in self.systems if cell.attribute == attribute]
-            named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
-            rankings = {cell.label: self.systems[cell].rankings for cell in all_cells}
-            runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()}
-            per_query, texts[attribute] = evaluate_per_query(
-                runs, self.data.topics, self.data.qrels, named_measures, self.store
-            )
-            qids = set(self.data.topics[QID])
-            missing = {cell.label: qids - self.systems[cell].finished_qids for cell in all_cells}
-            # all systems are one family of tests; variations are not tested
-            for is_varied in (False, True):
-                cells = {c.label: c for c in all_cells if bool(c.variation) == is_varied}
-                if cells:
-                    rows = per_query[per_query["system"].isin([BM25, *cells])]
-                    table = summary(rows, missing, None if is_varied else self.settings.correction)
-                    tables[is_varied].append(_with_cell_names(table, cells))
-            values.append(_with_cell_names(per_query, {cell.label: cell for cell in all_cells}))
-        frames = [pd.concat(t, ignore_index=True) for t in tables if t]
-        if len(frames) == 1:  # no variations
-            frames.append(frames[0].iloc[:0].filter(regex="(?<! p)$"))
+    def _evaluations(self) -> dict[str, AttributeValues]:
+        """The evaluation of each attribute."""
+        return {attribute: self._evaluate(attribute) for attribute in self.data.attributes}
+
+    def _evaluate(self, attribute: str) -> AttributeValues:
+        groups, target = self.data.attributes[attribute]
+        named_measures = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
+        cells = {cell.label: cell for cell in self.systems if cell.attribute == attribute}
+        rankings = {label: self.systems[cell].rankings for label, cell in cells.items()}
+        results = Experiment(
+            {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()},
+            self.data.topics,
+            self.data.qrels,
+            named_measures.values(),
+            save_dir=self.store,
+            warn=False,
+        )
+        names = dict(zip(results.measures, named_measures, strict=True))
+        per_query = results.per_query.assign(measure=results.per_query["measure"].map(names))
+        qids = set(self.data.topics[QID])
+        missing = {n: qids - self.systems[cell].finished_qids for n, cell in cells.items()}
+        varied = {label: cell for label, cell in cells.items() if cell.variation}
+        # all systems are one family of tests; variations are not tested
+        main = per_query[~per_query["system"].isin(list(varied))]
+        table = _with_cell_names(summary(main, missing, self.settings.correction), cells)
+        variations = table.iloc[:0].filter(regex="(?<! p)$")
+        if varied:
+            rows = per_query[per_query["system"].isin([BM25, *varied])]
+            variations = _with_cell_names(summary(rows, missing, None), varied)
         # tuned systems follow their untuned versions
-        main = [c for c in self.systems if not c.variation]
-        order = list(self.data.attributes)
-        names = list(dict.fromkeys(_untuned(c) for c in main))
-        main.sort(key=lambda c: (order.index(c.attribute), names.index(_untuned(c))))
-        rows = [(c.attribute, c.system) for c in main]
-        frames[0] = frames[0].set_index(["attribute", "system"]).loc[rows].reset_index()
-        return pd.concat(values, ignore_index=True), *frames, texts
+        untuned, _ = pd.factorize(table["system"].str.removesuffix(TUNED))
+        table = table.iloc[np.argsort(untuned, kind="stable")]
+        warnings = [str(warning) for warning in results.warnings]
+        return AttributeValues(_with_cell_names(per_query, cells), table, variations, warnings)
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
         """Return rankings with queries, and with texts of the documents that a page shows."""
@@ -387,10 +397,6 @@ class QrResults:
         groups = requested[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
-
-
-def _untuned(cell: Cell) -> str:
-    return cell.system.removesuffix(TUNED)
 
 
 def _with_cell_names(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -21,8 +21,10 @@ from fairtk.transformers import FairTransformer
 from fairtk.wording import format_list
 from fairtk_papers.studies import (
     COUNT,
+    GRIDS,
     NAMES,
     PATH,
+    POSITIVE,
     SEVERAL,
     STRING,
     TABLE,
@@ -30,6 +32,7 @@ from fairtk_papers.studies import (
     Configuration,
     Kinds,
     RunRetriever,
+    Settings,
     read_labels,
     resolve_path,
 )
@@ -449,8 +452,16 @@ def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
             raise NotFoundError(f"setting of {owner}:", name, BM25_SETTINGS)
 
 
+Folds = Annotated[int, Field(ge=2, description="an integer of at least 2")]
+Refining = Annotated[
+    Mapping[str, Any],
+    AfterValidator(lambda table: {key.replace("-", "_"): value for key, value in table.items()}),
+    Field(description="a table: [{key}]"),
+]
+
+
 @dataclass(frozen=True)
-class QrSettings:
+class QrSettings(Settings):
     """The settings of a study.
 
     Attributes:
@@ -474,16 +485,16 @@ class QrSettings:
             grids of all systems, empty for no tuning.
     """
 
-    systems: tuple[str, ...] = ()
-    cutoff: int = 20
-    candidates: int = 100
-    folds: int = 4
-    seed: int = 42
-    ndcg: str = "TREC"
-    correction: str = "holm"
-    bm25: Mapping[str, Any] = field(default_factory=dict)
-    fair_qr: Mapping[str, Any] = field(default_factory=dict)
-    variations: Mapping[str, Sequence[Any]] = field(
+    systems: NAMES = ()
+    cutoff: POSITIVE = 20
+    candidates: POSITIVE = 100
+    folds: Folds = 4
+    seed: COUNT = 42
+    ndcg: Literal["TREC", "trec_eval"] = "TREC"
+    correction: Literal["holm", "bonferroni", "fdr_bh", "none"] = "holm"
+    bm25: TABLE = field(default_factory=dict)
+    fair_qr: Refining = field(default_factory=dict)
+    variations: TABLE = field(
         default_factory=lambda: {
             "max_iterations": (1, 3, 5, 10),
             "depth": (10, 20, 50),
@@ -493,28 +504,18 @@ class QrSettings:
             "choose": ("difference", "ratio"),
         }
     )
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    tuning: Mapping[str, Any] | None = None
+    options: TABLES = field(default_factory=dict)
+    tuning: GRIDS | None = None
 
     def __post_init__(self) -> None:
         """Check the values that do not depend on the data."""
-        if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
-            raise ParameterError(
-                f"the study: systems must be a list of names, got {self.systems!r}"
-            )
-        for name in ("cutoff", "candidates"):
-            checks.integer(name, getattr(self, name), "the study")
-        checks.integer("folds", self.folds, "the study", least=2)
-        checks.integer("seed", self.seed, "the study", least=0)
+        super().__post_init__()
         if self.candidates < self.cutoff:
             raise ParameterError(
                 f"the study: candidates must be at least the cutoff, {self.cutoff}, "
                 f"got {self.candidates}"
             )
         check_bm25(self.bm25)
-        checks.choice("ndcg", self.ndcg, ("TREC", "trec_eval"), "the study")
-        corrections = ("holm", "bonferroni", "fdr_bh", "none")
-        checks.choice("correction", self.correction, corrections, "the study")
         for name, values in self.variations.items():
             if name not in VARIED:
                 raise NotFoundError("variation", name, VARIED)
@@ -534,13 +535,6 @@ def _targets(table: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         return resolve_path(target, info) if is_path else target
 
     return {name: resolved(target) for name, target in table.items()}
-
-
-_REFINING = Annotated[
-    dict[str, Any],
-    AfterValidator(lambda table: {key.replace("-", "_"): value for key, value in table.items()}),
-    Field(description="a table: [{key}]"),
-]
 
 
 @dataclass(frozen=True)
@@ -568,13 +562,8 @@ class QrConfiguration(Configuration):
             dict[str, Any], AfterValidator(_targets), Field(description="a table: [{key}]")
         ],
     }
-    EITHER: ClassVar[str] = "'folder' or 'dataset'"
     SETTINGS: ClassVar[Kinds] = {
-        **{f.name: Any for f in fields(QrSettings) if f.name != "fair_qr"},
-        "systems": NAMES,
-        "fair-qr": _REFINING,
-        **dict.fromkeys(("bm25", "variations"), TABLE),
-        **dict.fromkeys(("options", "tuning"), TABLES),
+        name.replace("fair_qr", "fair-qr"): kind for name, kind in QrSettings.kinds().items()
     }
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "llm": ("models", SEVERAL),

@@ -1,22 +1,25 @@
-"""A system of the study as a stage of an experiment."""
+"""A system of the study as a stage of an experiment, and its stored results."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
-from fairtk.frames import DOCNO, QID, RANK, Run, require_columns
+from fairtk import Remark
+from fairtk.experiment import Results
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require_columns
 from fairtk.transformers import FairQR, FairTransformer, Fitted, leave_notes
-from fairtk_papers.fair_qr.stored import RUN
 from fairtk_papers.fair_qr.systems import Cell, name_errors
 
-if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.study import QrStudy
-
+RUN = [QID, DOCNO, SCORE, RANK]
+CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
+"""The columns of a fold's tuning; ``calls`` is the number of new answers."""
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 
@@ -28,7 +31,7 @@ class StudySystem(FairTransformer):
     note of the first query after training or indexing also has ``training``, the seconds it took.
 
     Args:
-        study: the study.
+        study: the `QrStudy`.
         cell: the system, which is built on first use.
         llm: the model behind a ledger, for systems that call a model.
         without: a fold that a trained system is neither trained on nor ranks; `None` for no fold.
@@ -44,7 +47,7 @@ class StudySystem(FairTransformer):
 
     def __init__(
         self,
-        study: QrStudy,
+        study: Any,
         cell: Cell,
         llm: Any = None,
         without: int | None = None,
@@ -76,13 +79,16 @@ class StudySystem(FairTransformer):
         with name_errors(self.cell):
             for choice, topics in self._parts(inp):
                 system, training = self._prepared(choice, topics)
-                begin = time.perf_counter()
-                outcome = system.refine(topics) if isinstance(system, FairQR) else None
-                run = system.transform(topics) if outcome is None else outcome.run
-                traces = {} if outcome is None else _traces(outcome.trace)
+                begin, waited, traces = time.perf_counter(), 0.0, {}
+                if isinstance(system, FairQR):
+                    outcome = system.refine(topics)
+                    run, waited, traces = outcome.run, outcome.waited, _traces(outcome.trace)
+                    missing.append(outcome.missing)
+                else:
+                    run = system.transform(topics)
                 note = {
                     "seconds": (time.perf_counter() - begin) / len(topics),
-                    "waited": 0.0 if outcome is None else outcome.waited / len(topics),
+                    "waited": waited / len(topics),
                     "chosen": choice,
                 }
                 for qid in topics[QID]:
@@ -90,7 +96,6 @@ class StudySystem(FairTransformer):
                     notes[qid] = {**note, "training": training, "trace": trace}
                     training = 0.0
                 runs.append(run)
-                missing += [] if outcome is None else [outcome.missing]
             run = pd.concat(runs, ignore_index=True)
             require_columns(run, RUN, "the study")
             Run(run.drop(columns=RANK), "the study").checked()  # invalid rankings are not stored
@@ -134,3 +139,73 @@ def _traces(trace: pd.DataFrame) -> dict[str, list[Any]]:
     numbers = trace[_COUNTS].apply(pd.to_numeric).astype(float)
     trace = trace.assign(**dict(numbers.items()))
     return {str(q): rows.to_dict("records") for q, rows in trace.groupby(QID, sort=False)}
+
+
+@dataclass(frozen=True)
+class SystemResults:
+    """The results of one system.
+
+    Attributes:
+        rankings: R, in the order of the topics.
+        notes: the notes of `StudySystem` by qid, also those of failed queries.
+        errors: the reason for each missing result, by qid.
+        remarks: the remarks of the system on its queries.
+    """
+
+    rankings: pd.DataFrame
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[Remark] = ()
+
+    @classmethod
+    def of(cls, results: Results, name: str, qids: Sequence[str]) -> SystemResults:
+        """Return the results of a system in an experiment, in the order of `qids`."""
+        number = {qid: number for number, qid in enumerate(qids)}
+        rankings = results.rankings(name).reindex(columns=RUN)
+        rankings = rankings.sort_values(QID, key=lambda q: q.map(number), kind="stable")
+        notes = results.notes(name)
+        by_qid = dict(zip(notes[QID], notes["note"], strict=True))
+        failures = results.failures[results.failures["system"] == name]
+        return cls(
+            rankings.reset_index(drop=True),
+            {qid: by_qid[qid] for qid in qids if qid in by_qid},
+            dict(zip(failures[QID], failures["error"], strict=True)),
+            [replace(r, system="") for r in results.remarks if r.system == name and r.stage],
+        )
+
+    @property
+    def finished_qids(self) -> set[str]:
+        """The queries with a result."""
+        return self.notes.keys() - self.errors.keys()
+
+    @property
+    def empty_qids(self) -> list[str]:
+        """The queries with a result that has no document."""
+        return sorted(self.finished_qids.difference(self.rankings[QID]))
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """The rows of all traces."""
+        rows = [row for note in self.notes.values() for row in note["trace"]]
+        return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[QID])
+
+    @property
+    def choices(self) -> pd.DataFrame:
+        """The tuned settings of each fold."""
+        rows = [note["chosen"] for note in self.notes.values() if note["chosen"]]
+        frame = pd.DataFrame(rows, columns=CHOSEN).drop_duplicates("fold")
+        return frame.sort_values("fold", ignore_index=True)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of the remarks.
+
+        Left out are those on queries that could not be refined, which the next run may complete,
+        and on ``pool="union"``, whose lack of an effect the study shows.
+        """
+        left_out = ("not refined", "no effect")
+        return [remark.text for remark in self.remarks if remark.kind not in left_out]
+
+    def total(self, name: str) -> float:
+        """Return the sum of a number in the notes."""
+        return float(sum(note[name] for note in self.notes.values()))

@@ -33,7 +33,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.stages import StudySystem, SystemResults
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -304,10 +304,8 @@ class QrStudy:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._answers() as ledger:
-            # equal cells run once, and those that call a model last
-            distinct = {self.key(cell): cell for cell in reversed(self.cells)}
-            cells = [cell for cell in self.cells if distinct[self.key(cell)] is cell]
-            cells.sort(key=lambda cell: cell.refines)
+            # those that call a model last
+            cells = sorted(self._distinct_cells(), key=lambda cell: cell.refines)
             waiting = self._pending(cells)
             pending = [cell for cell in cells if cell in waiting]
             for model in self.models.values():
@@ -355,8 +353,7 @@ class QrStudy:
         """
         path = self.folder / STORE
         ledger = self.ledger
-        distinct = {self.key(cell): cell for cell in reversed(self.cells)}  # equal cells run once
-        cells = [cell for cell in self.cells if distinct[self.key(cell)] is cell]
+        cells = self._distinct_cells()
         pending = self._pending(cells)
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
@@ -385,6 +382,13 @@ class QrStudy:
         rows = [[c.attribute, c.label, *n] for c, n in zip(self.cells, counts, strict=True)]
         return pd.DataFrame(rows, columns=STATUS)
 
+    def _distinct_cells(self) -> list[Cell]:
+        """Return one of each set of equal cells, which run once."""
+        distinct: dict[str, Cell] = {}
+        for cell in self.cells:
+            distinct.setdefault(self.key(cell), cell)
+        return list(distinct.values())
+
     def pending(self, cell: Cell) -> list[str]:
         """Return the pending topics of a cell."""
         return self._pending([cell]).get(cell, [])
@@ -400,8 +404,6 @@ class QrStudy:
 
     def stage(self, cell: Cell, llm: Any = None, **options: Any) -> Any:
         """Return a cell as a stage of an experiment, a `StudySystem`."""
-        from fairtk_papers.fair_qr.stages import StudySystem
-
         return StudySystem(self, cell, llm, **options)
 
     def system(self, cell: Cell, llm: Any, without: int | None = None) -> Any:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
@@ -22,7 +20,7 @@ from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TU
 from fairtk_papers.studies import TIMES
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.stored import SystemResults
+    from fairtk_papers.fair_qr.stages import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
@@ -45,33 +43,6 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     }
 
 
-def evaluate_per_query(
-    runs: Mapping[str, pd.DataFrame],
-    topics: pd.DataFrame,
-    qrels: pd.DataFrame,
-    named_measures: Mapping[str, Any],
-    store: Path | None = None,
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return values per query, and the texts of the measures' warnings.
-
-    A query that is missing from a run has the worst value.
-
-    Args:
-        runs: rankings by name.
-        topics: the topics.
-        qrels: the qrels.
-        named_measures: measures by name.
-        store: the folder of the store for the values; `None` to store nothing.
-
-    Returns:
-        ``system``, ``qid``, ``measure``, ``value``; and the warnings.
-    """
-    results = Experiment(runs, topics, qrels, named_measures.values(), save_dir=store, warn=False)
-    names = dict(zip(results.measures, named_measures, strict=True))
-    values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, [str(warning) for warning in results.warnings]
-
-
 def summary(
     values: pd.DataFrame, missing: Mapping[str, set[str]], correction: str | None
 ) -> pd.DataFrame:
@@ -85,9 +56,6 @@ def summary(
             for exploratory settings.
     """
     systems = list(dict.fromkeys(values["system"]))
-    tests: dict[str, Any] = {}
-    if correction is not None:
-        tests = corrected_p_values(values, systems, correction)
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -100,25 +68,13 @@ def summary(
         # without rounding errors, so that equal changes have no interval
         table |= _with_interval(f"{name} change", np.round(numbers - numbers[0], _DECIMALS))
         if correction is not None:
-            table[f"{name} p"] = tests[name]
+            # the tests of a measure are one family, as in `fairtk.Results.compare`
+            defined = numbers[:, ~np.isnan(numbers).any(axis=0)]
+            p = [np.nan, *(paired_test(row, defined[0]).p for row in defined[1:])]
+            table[f"{name} p"] = correct_p_values(p, correction)
     table["product of means"] = table[NDCG] * table[FAIRNESS]
     table["missing"] = [len(missing[system]) for system in systems]
     return pd.DataFrame(table)
-
-
-def corrected_p_values(values: pd.DataFrame, systems: list[str], correction: str) -> dict[str, Any]:
-    """Return the p-values of all systems against the first one, as `fairtk.Results.compare` does.
-
-    The tests of a measure are one family, as on the page of an attribute, whose caption reports
-    undefined tests. The arrays are by measure, and NaN for the first system.
-    """
-    tests = {}
-    for name, rows in values.groupby("measure", sort=False):
-        table = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
-        table = table[:, ~np.isnan(table).any(axis=0)]
-        p = [np.nan, *(paired_test(row, table[0]).p for row in table[1:])]
-        tests[str(name)] = correct_p_values(p, correction)
-    return tests
 
 
 _DECIMALS = 12

@@ -25,7 +25,7 @@ from fairtk.display import (
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require_columns
 from fairtk.measures import parse, value_bounds
-from fairtk.statistics import bootstrap_counts, mean_intervals, percentile_interval
+from fairtk.statistics import bootstrap_counts, percentile_interval
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
@@ -36,7 +36,7 @@ from fairtk_papers.fair_rag.tables import (
     MODEL,
     NORMALIZED_EU,
     credit_table,
-    finite_mean,
+    mean_with_interval,
     models,
     position_table,
     require_measures,
@@ -52,6 +52,7 @@ AXES = {
 """The axis labels of the measures, with the better direction."""
 _COLUMNS = 4
 _SMALL = 8
+_TEXT: Any = {"fontsize": _SMALL, "color": INK}
 
 
 def plot_trade_off(
@@ -105,20 +106,11 @@ def plot_trade_off(
                 ends = means.loc[[0.0, DETERMINISTIC]]
                 axes.plot(ends[x], ends[y], ":", color=looks[line].color, linewidth=1)
         if (x, y) == (EE_R, NORMALIZED_EU):
-            texts = []
-            for line, wide in panel.items():
-                value, low, high, note = correlation(wide, x, y)
-                ends = f"(no interval: {note})" if note else interval_text(low, high, 2)
-                is_number = not math.isnan(value)
-                texts.append(
-                    f"{line}: r = {number_text(value, 2)} {ends}"
-                    if is_number
-                    else f"{line}: r is undefined ({note})"
-                )
+            texts = [f"{line}: {_correlation_text(wide, x, y)}" for line, wide in panel.items()]
             has_fixed = any(DETERMINISTIC in _by_alpha(wide) for wide in panel.values())
             end = f"{'with' if has_fixed else 'without'} the deterministic ranking"
             texts += ["r: queries at all points of a line,", end]
-            axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
+            axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), **_TEXT)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
         label: handle
@@ -134,7 +126,7 @@ def plot_trade_off(
     end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
     heading = f"Points of a line: alpha {alphas}{end}" if runs else "No query has a value of both"
     title = fill(heading, 60 * min(len(panels), _COLUMNS))
-    figure.suptitle(title, fontsize=_SMALL, color=INK)
+    figure.suptitle(title, **_TEXT)
     return figure
 
 
@@ -171,13 +163,9 @@ def plot_spread(
             parts = [part[measure].dropna().to_numpy() for part in policies.values()]
             _boxes(axes, parts, [_alpha_text(alpha) for alpha in policies], generator)
             if column == 0:
-                axes.set_ylabel(
-                    AXES.get(measure, measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK
-                )
-        grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
-        grid[-1, column].set_xlabel(
-            "alpha · closer to the deterministic ranking →", fontsize=_SMALL, color=INK
-        )
+                axes.set_ylabel(AXES.get(measure, measure).replace(" · ", "\n"), **_TEXT)
+        grid[0, column].set_title("\n".join(map(str, model)), **_TEXT)
+        grid[-1, column].set_xlabel("alpha · closer to the deterministic ranking →", **_TEXT)
     return figure
 
 
@@ -235,12 +223,12 @@ def plot_requests(
     cells.set_yticks(range(len(names)), labels)
     cells.set_ylim(len(names) - 0.4, -0.6)
     cells.set_xlim(0.3, len(first) + 0.7)
-    cells.set_xlabel(f"requests of {cutoff} documents", fontsize=_SMALL, color=INK)
+    cells.set_xlabel(f"requests of {cutoff} documents", **_TEXT)
     cells.grid(axis="y", color=LINE, linewidth=0.5)
     cells.set_axisbelow(True)
     bars.barh(range(len(names)), share[names], 0.7, color=BLUE)
     bars.set_xlim(0, 1)
-    bars.set_xlabel(f"share of all {samples} requests", fontsize=_SMALL, color=INK)
+    bars.set_xlabel(f"share of all {samples} requests", **_TEXT)
     if candidates is not None:
         even = min(1.0, cutoff / candidates)
         bars.axvline(even, color=GRAY, linestyle="--", linewidth=1)
@@ -307,8 +295,8 @@ def _draw_credit(
             elinewidth=0.9, linestyle="-", linewidth=1, label=kind_label,
         )  # fmt: skip
     axes.set_xticks(x, [_alpha_text(alpha) for alpha in part["alpha"]])
-    axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
-    axes.set_ylabel(label, fontsize=_SMALL, color=INK)
+    axes.set_xlabel("alpha", **_TEXT)
+    axes.set_ylabel(label, **_TEXT)
     _within_bounds(axes)
     axes.legend(frameon=False, fontsize=_SMALL - 1, labelcolor=INK)
 
@@ -327,8 +315,8 @@ def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
     n_positions = positions["place"].max()
     axes.axhline(1 / n_positions, color=VERMILION, linestyle="--", linewidth=0.9)
     axes.set_xticks(range(1, n_positions + 1))
-    axes.set_xlabel("position in the prompt", fontsize=_SMALL, color=INK)
-    axes.set_ylabel("share of the credit", fontsize=_SMALL, color=INK)
+    axes.set_xlabel("position in the prompt", **_TEXT)
+    axes.set_ylabel("share of the credit", **_TEXT)
     _within_bounds(axes)
     axes.legend(
         frameon=False, fontsize=_SMALL - 1, labelcolor=INK, title="alpha",
@@ -377,10 +365,9 @@ def _means(
     """Return the mean of each part, and how far its interval extends below and above."""
     means, reach = [], []
     for values in parts:
-        low, high = mean_intervals(values[None], bounds=bounds)
-        mean = finite_mean(values)
+        mean, low, high = mean_with_interval(values, bounds)
         means.append(mean)
-        reach.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
+        reach.append(np.maximum(np.nan_to_num([mean - low, high - mean]), 0.0))
     return np.array(means), np.reshape(reach, (-1, 2)).T
 
 
@@ -417,6 +404,14 @@ def correlation(
         values = np.where(spread > 1e-12 * sxx * syy, (n * sxy - sx * sy) / np.sqrt(spread), np.nan)
     value = float(values[0])
     return value, *percentile_interval(value, values[1:])
+
+
+def _correlation_text(wide: pd.DataFrame, x: str, y: str) -> str:
+    value, low, high, note = correlation(wide, x, y)
+    if math.isnan(value):
+        return f"r is undefined ({note})"
+    interval = f"(no interval: {note})" if note else interval_text(low, high, 2)
+    return f"r = {number_text(value, 2)} {interval}"
 
 
 def _bounds(name: str) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ from fairtk.frames import (
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk.wording import format_list
-from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
+from fairtk_papers.fair_rag.settings import Grades, LampTask, RagSettings
 
 ALONE, WITHOUT = "each document alone", "no document"
 
@@ -115,7 +115,7 @@ def utility_labels(
         ParameterError: `grades` is unknown, or `upper_bound` does not fit the utility.
         InputError: a query has no gold answer.
     """
-    checks.choice("grades", grades, GRADES, "utility_labels")
+    checks.choice("grades", grades, get_args(Grades), "utility_labels")
     utility = get(utility) if isinstance(utility, str) else utility
     if utility.higher_is_better == (upper_bound is not None):
         rule = "required" if upper_bound is None else "not supported"

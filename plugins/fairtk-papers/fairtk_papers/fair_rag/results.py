@@ -19,7 +19,6 @@ from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import read_parquet, write_parquet
 from fairtk.report import Section, save_sections
-from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.figures import (
     credit_text,
     plot_credit,
@@ -45,6 +44,7 @@ from fairtk_papers.fair_rag.tables import (
     credit_table,
     fairness_intervals,
     fitted_latex,
+    mean_with_interval,
     paper_numbers,
     paper_tables,
     position_table,
@@ -69,9 +69,9 @@ _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", 
 
 
 def _with_interval(values: pd.Series[float]) -> str:
-    (low,), (high,) = mean_intervals(values.to_numpy(float)[None])
+    mean, low, high = mean_with_interval(values.to_numpy(float))
     half = (high - low) / 2
-    return number_text(values.mean(), 3) + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
+    return number_text(mean, 3) + ("" if np.isnan(half) else f" +-{rounded_text(half, 3)}")
 
 
 ANSWERS = [*MODEL, "alpha"]

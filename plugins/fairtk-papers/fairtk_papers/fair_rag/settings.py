@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from fairtk import checks, prompts
+from fairtk import prompts
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
@@ -35,14 +34,19 @@ from fairtk.utilities import get
 from fairtk.wording import did_you_mean
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE
 from fairtk_papers.studies import (
+    AMOUNT,
+    COUNT,
+    FLAG,
     NAMES,
     NUMBERS,
     PATH,
+    POSITIVE,
     STRING,
     TABLES,
     Configuration,
     Kinds,
     RunRetriever,
+    Settings,
     duplicates,
     read_labels,
     resolve_path,
@@ -148,27 +152,21 @@ def read_tasks(
     return tasks
 
 
-Labels = Literal["published", "own"]
+Alphas = Annotated[
+    tuple[AMOUNT, ...],
+    Field(min_length=1, strict=False, description="a list of numbers of at least 0"),
+]
+Grades = Literal["binary", "gain"]
 Truncation = Literal["keep-question", "published"]
-CreditMethod = Literal["none", "one-out", "shapley", "citations"]
-GRADES = ("binary", "gain")
 TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
 """The name in `fairtk.prompts` of each way to truncate LaMP's prompts."""
 NONE, CITATIONS = "none", "citations"
 SUBSETS = {"one-out": "one-out", "shapley": "all"}
 """The kind of `fairtk.credit.Subsets` for each credit method."""
-_CHOICES = {
-    "labels": get_args(Labels),
-    "label_utility": ("paper", "code"),
-    "grades": GRADES,
-    "eu_over": ("retriever", "generator"),
-    "truncation": TRUNCATIONS,
-    "credit": get_args(CreditMethod),
-}
 
 
 @dataclass(frozen=True)
-class RagSettings:
+class RagSettings(Settings):
     """The settings of the study; the defaults are those of the paper.
 
     Attributes:
@@ -200,43 +198,36 @@ class RagSettings:
             LaMP paper.
     """
 
-    alphas: tuple[float, ...] = (1, 2, 4, 8)
-    n_samples: int = 100
-    cutoff: int = 5
-    seed: int = 42
-    limit: int | None = 1000
-    labels: Labels = "published"
-    label_utility: str = "paper"
-    grades: str = "binary"
-    min_useful: int = 2
-    eu_over: str = "retriever"
-    eu_deterministic: bool = False
+    alphas: Alphas = (1, 2, 4, 8)
+    n_samples: POSITIVE = 100
+    cutoff: POSITIVE = 5
+    seed: COUNT = 42
+    limit: POSITIVE | None = 1000
+    labels: Literal["published", "own"] = "published"
+    label_utility: Literal["paper", "code"] = "paper"
+    grades: Grades = "binary"
+    min_useful: POSITIVE = 2
+    eu_over: Literal["retriever", "generator"] = "retriever"
+    eu_deterministic: FLAG = False
     truncation: Truncation = "keep-question"
-    credit: CreditMethod = "none"
-    utility: str | None = None
+    credit: Literal["none", "one-out", "shapley", "citations"] = "none"
+    utility: STRING | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
-        object.__setattr__(self, "alphas", _check_alphas(self.alphas))
-        for name in ("n_samples", "cutoff", "min_useful"):
-            checks.integer(name, getattr(self, name), "the study")
-        checks.integer("seed", self.seed, "the study", least=0)
-        if self.limit is not None:
-            checks.integer("limit", self.limit, "the study")
-        for name, choices in _CHOICES.items():
-            checks.choice(name, getattr(self, name), choices, "the study")
+        super().__post_init__()
+        if repeated := duplicates(self.alphas):
+            raise ParameterError(f"the study: duplicate alpha {repeated[0]:g}")
+        object.__setattr__(self, "alphas", tuple(sorted(self.alphas)))
         if self.credit != NONE and self.n_samples < 2:
             raise ParameterError(
                 f"the study: credit={self.credit!r} requires at least 2 rankings per query, "
                 f"got `n_samples={self.n_samples}`; use `n_samples=10`, or `credit='none'`"
             )
-        if self.utility is not None:
-            checks.text("utility", self.utility, "the study")
-            if not get(self.utility).higher_is_better:
-                raise ParameterError(
-                    f"the study: utility must be a utility where higher is better, got "
-                    f"{self.utility!r}"
-                )
+        if self.utility is not None and not get(self.utility).higher_is_better:
+            raise ParameterError(
+                f"the study: utility must be a utility where higher is better, got {self.utility!r}"
+            )
         if self.credit == "shapley" and self.cutoff > 8:
             raise ParameterError(
                 "the study: cutoff must be at most 8 with credit='shapley' (256 prompts per "
@@ -271,21 +262,6 @@ class RagSettings:
     def as_json(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {**asdict(self), "alphas": list(self.alphas)}
-
-
-def _check_alphas(alphas: Any) -> tuple[float, ...]:
-    is_list = isinstance(alphas, Sequence) and not isinstance(alphas, str) and len(alphas) > 0
-    numbers = is_list and all(
-        isinstance(a, int | float) and not isinstance(a, bool) for a in alphas
-    )
-    if not numbers or not all(math.isfinite(a) and a >= 0 for a in alphas):
-        raise ParameterError(
-            f"the study: alphas must be a list of numbers of at least 0, got {alphas!r}"
-        )
-    values = tuple(sorted(float(a) for a in alphas))
-    if duplicates(values):
-        raise ParameterError(f"the study: duplicate alpha {duplicates(values)[0]:g}")
-    return values
 
 
 RETRIEVERS: Mapping[str, Callable[..., Any]] = {
@@ -400,8 +376,7 @@ class RagConfiguration(Configuration):
         "tasks": NUMBERS,
         "split": STRING,
     }
-    EITHER: ClassVar[str] = "'folder' (and 'tasks') or 'datasets'"
-    SETTINGS: ClassVar[Kinds] = dict.fromkeys((f.name for f in fields(RagSettings)), Any)
+    SETTINGS: ClassVar[Kinds] = RagSettings.kinds()
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "generators": ("models", NAMES),
         "retrievers": ("retrievers", _RETRIEVERS),

@@ -23,6 +23,7 @@ task, retriever, generator, statistic, value. Table 1 repeats rows of Tables 6 a
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib import resources
@@ -559,10 +560,10 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             )
             difference = np.round(value - exposure, _DIGITS)  # without rounding errors
             estimated = difference if np.isfinite(exposure).any() else value
-            low, high = mean_intervals(estimated[None])
+            _, low, high = mean_with_interval(estimated)
             means = [finite_mean(numbers) for numbers in (exposure, value, value - exposure)]
             n = int(np.isfinite(estimated).sum())
-            rows.append([*model, alpha, name, *means, low[0], high[0], n, undefined, below])
+            rows.append([*model, alpha, name, *means, low, high, n, undefined, below])
     columns = ["exposure", "value", "difference", "low", "high", "queries", "undefined", "below 0"]
     return pd.DataFrame(rows, columns=[*MODEL, "alpha", "measure", *columns])
 
@@ -581,9 +582,8 @@ def position_table(values: pd.DataFrame) -> pd.DataFrame:
     for model, alpha, part in _policies(values):
         for name in sorted((c for c in part if str(c).startswith(POSITION)), key=_position):
             share = part[name].to_numpy(dtype=float)
-            low, high = mean_intervals(share[None])
             n = int(np.isfinite(share).sum())
-            rows.append([*model, alpha, _position(name), finite_mean(share), low[0], high[0], n])
+            rows.append([*model, alpha, _position(name), *mean_with_interval(share), n])
     return pd.DataFrame(rows, columns=[*MODEL, "alpha", "place", "value", "low", "high", "queries"])
 
 
@@ -591,6 +591,14 @@ def finite_mean(values: FloatArray) -> float:
     """Return the mean of the finite values, or NaN."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if len(finite) else np.nan
+
+
+def mean_with_interval(
+    values: FloatArray, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[float, float, float]:
+    """Return the mean of the finite values, and the ends of its 95 % t interval."""
+    [low], [high] = mean_intervals(values[None], bounds=bounds)
+    return finite_mean(values), low, high
 
 
 def _position(name: Any) -> int:

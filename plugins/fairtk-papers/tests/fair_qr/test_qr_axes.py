@@ -84,8 +84,8 @@ def test_a_configuration_with_both_and_flags(fairtk, wiki, tmp_path):
         '[[llm]]\nname = "three"\n[[llm]]\nname = "one"\nterms = 1\n',
         encoding="utf-8",
     )
-    options = ["qr", config, "-s", "fair-qr", "--attribute", "gender", "--attribute"]
-    options += ["gender*geography", "--no-variations", "--no-tuning", "--split", "eval"]
+    options = ["qr", config, "-s", "fair-qr", "--attribute", "gender*geography"]
+    options += ["--no-variations", "--no-tuning", "--split", "eval"]
     options += ["--seed", "7", "-o", "here", "--format", "csv"]
     plan = fairtk(*options, "--dry-run")
     assert plan.exit_code == 0 and "fair-qr [flat, one]" in plan.output, plan.output
@@ -93,10 +93,9 @@ def test_a_configuration_with_both_and_flags(fairtk, wiki, tmp_path):
     assert done.exit_code == 0, done.output
     records = list(csv.DictReader(io.StringIO(done.stdout)))
     names = ["bm25", "fair-qr", "fair-qr [one]", "flat", "fair-qr [flat]", "fair-qr [flat, one]"]
-    assert {(r["attribute"], r["system"]) for r in records} == {
-        (attribute, name) for attribute in ("gender", "gender*geography") for name in names
-    }
-    assert all(float(r["AWRF"]) > 0 for r in records) and len(records) == 12
+    assert {r["system"] for r in records} == set(names) and len(records) == 6
+    assert {r["attribute"] for r in records} == {"gender*geography"}
+    assert all(float(r["AWRF"]) > 0 for r in records)
     assert json.loads((tmp_path / "here" / "study.json").read_text())["settings"]["seed"] == 7
     assert "wiki (eval topics)" in (tmp_path / "here" / "report.md").read_text()
 

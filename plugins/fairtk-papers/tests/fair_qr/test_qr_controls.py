@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import qr_world
 from fairtk_papers.fair_qr.report import all_tables
-from fairtk_papers.fair_qr.stored import SystemResults
+from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import Cell, RandomTerms, middle_words, random_terms
 from fairtk_papers.fair_qr.values import drift_warning, overlap, same_answers, share_of_words_kept
 

@@ -219,12 +219,16 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
 
 
 @pytest.mark.slow
-def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
+@pytest.mark.parametrize(
+    "systems",
+    [("fair-qr",), pytest.param(("fair-qr", "random-terms"), marks=pytest.mark.nightly)],
+)
+def test_processes_give_what_the_serial_study_gives(gender, tmp_path, systems):
     """With tuned systems, which each worker makes for the folds of its topics."""
     found = []
     for engine in ({}, {"executor": "processes", "workers": 2}):
         settings = qr_world.settings(
-            systems=("fair-qr", "random-terms"),
+            systems=systems,
             tuning={"fair-qr": {"max_iterations": [0, 1]}},
             variations={"max_iterations": (1,)},
         )

@@ -11,7 +11,7 @@ import qr_toys
 import qr_world
 from fairtk_papers.fair_qr import QrSettings
 from fairtk_papers.fair_qr.report import all_tables
-from fairtk_papers.fair_qr.systems import all_cells
+from fairtk_papers.fair_qr.systems import GRIDS, all_cells
 
 from fairtk.errors import DataWarning, FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import folds
@@ -81,8 +81,11 @@ def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkey
     ("build", "trained"),
     [pytest.param("depth", False, marks=pytest.mark.nightly), ("memory_depth", True)],
 )
-def test_systems_of_plugins_are_tuned_by_their_own_grid(gender, tmp_path, build, trained):
+def test_systems_of_plugins_are_tuned_by_their_own_grid(
+    gender, tmp_path, monkeypatch, build, trained
+):
     """Of one document or three of BM25's the product takes three."""
+    monkeypatch.setitem(GRIDS, "bm25", {"b": (0.4,)})  # each other one needs an index
     qr_toys.APPLIED.clear()
     with qr_world.installed(("toy", build, trained, {"depth": [1, 3]})):
         given = {"systems": ("toy",), "tuning": None, "folds": 3}

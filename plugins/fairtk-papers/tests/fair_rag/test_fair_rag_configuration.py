@@ -1,5 +1,6 @@
 """RagSettings and configuration files of fairtk rag: what is refused, and with which words."""
 
+import numpy as np
 import pytest
 from fairtk_papers.fair_qr import QrConfiguration
 from fairtk_papers.fair_rag import RagConfiguration, RagSettings, RagStudy
@@ -29,13 +30,25 @@ def test_names_tell_settings_apart():
     "given",
     [
         {"alphas": (float("nan"),)},
+        {"alphas": (True,)},
+        {"alphas": 1},
         {"limit": 0},
+        {"seed": True},
+        {"seed": 1.0},
+        {"eu_deterministic": 1},
+        {"utility": 1},
         {"truncation": "fair-rag"},  # its name in prompts
     ],
 )
 def test_settings_out_of_range(given):
     with pytest.raises(ParameterError, match=next(iter(given))):
         RagSettings(**given)
+
+
+def test_values_have_the_type_of_their_setting():
+    settings = RagSettings(alphas=[8, np.float64(0)], seed=np.int64(3), limit=None)
+    assert settings == RagSettings(alphas=(0.0, 8.0), seed=3, limit=None)
+    assert (type(settings.seed), [*map(type, settings.alphas)]) == (int, [float, float])
 
 
 def test_the_default_truncation_leaves_the_name_as_it_was():

@@ -86,6 +86,7 @@ def test_tables_pair_credit_with_exposure():
     assert places["place"].tolist() == [1, 2] and places["value"].sum() == pytest.approx(1)
 
 
+@pytest.mark.draws
 def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
     fixed = CREDIT[CREDIT["sample"] == 0]  # the policy of the deterministic run: 9/16 + 1/16
     values = values_of({0.0: CREDIT, "deterministic": fixed})
@@ -127,23 +128,15 @@ def n_answers(folder):
         return store.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """Return the folder of a study without credit."""
-    folder = tmp_path_factory.mktemp("plain")
-    rag_world.study(folder).run()
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("maker", ["one-out", "shapley"])
-def test_a_study_with_credit(plain, tmp_path, maker):
-    shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
+def test_a_study_with_credit(finished_rag, tmp_path, maker):
+    shutil.copytree(finished_rag, tmp_path, dirs_exist_ok=True)
     before = n_answers(tmp_path)
-    own = rag_world.study(tmp_path, credit=maker)
+    own = rag_world.study(tmp_path, credit=maker, limit=2)
     rows = own.plan().rows.set_index("retriever")
     lists = {"one-out": 6, "shapley": 32}[maker]
-    assert rows.loc["BM25, credit", "rankings"] == 3 * (2 * 3 + 1) * lists
+    assert rows.loc["BM25, credit", "rankings"] == 2 * (2 * 3 + 1) * lists
     planned = rows.loc["BM25, credit", "prompts"]
     assert own.plan().total["prompts"] == planned
     results = own.run(keep_rankings=True)
@@ -202,7 +195,8 @@ def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_answers_without_citations_have_no_credit(tmp_path):
+def test_answers_without_citations_have_no_credit(finished_rag, tmp_path):
+    shutil.copytree(finished_rag, tmp_path, dirs_exist_ok=True)
     with pytest.warns(DataWarning):
         results = rag_world.study(tmp_path, credit="citations").run()
     table = results.tables()["credit"]

@@ -1,6 +1,7 @@
 """The study of Towards Fair RAG on the packaged collection and model."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -25,10 +26,11 @@ pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, finished_rag):
     folder = tmp_path_factory.mktemp("rag")
     own = study(folder)
     before = own.plan(), own.status()
+    shutil.copytree(finished_rag, folder, dirs_exist_ok=True)
     results = own.run()
     return own, before, results, results.save(folder)
 
@@ -56,11 +58,12 @@ def test_a_second_run_generates_nothing_and_finds_the_same(done):
     assert {path.name: path.read_bytes() for path in (place / "tables").iterdir()} == tables
 
 
-def test_a_system_that_fails_for_all_queries_is_an_error(tmp_path, monkeypatch):
+def test_a_system_that_fails_for_all_queries_is_an_error(finished_rag, tmp_path, monkeypatch):
     def fail(self, inp):
         raise RuntimeError("out of memory")
 
-    own = study(tmp_path)
+    shutil.copytree(finished_rag, tmp_path, dirs_exist_ok=True)
+    own = study(tmp_path, seed=7)  # the labels are stored, but no rankings
     monkeypatch.setattr(OracleSampler, "transform", fail)
     with pytest.raises(StageError, match="oracle.*out of memory"):
         own.run()
@@ -127,7 +130,7 @@ def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, 
     expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
     result = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
     pd.testing.assert_frame_equal(result, expected, check_dtype=False)
-    both = study(tmp_path / "own", labeled, labels="own")
+    both = study(own.folder, labeled, labels="own")
     both = both.label(LampTask(labeled), generator()(2, 5))
     assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
 

@@ -22,8 +22,9 @@ pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, finished_rag):
     folder = tmp_path_factory.mktemp("verdicts")
+    shutil.copytree(finished_rag, folder, dirs_exist_ok=True)
     results = rag_world.study(folder, limit=8).run(keep_rankings=True)
     results.save(folder)
     return results, folder

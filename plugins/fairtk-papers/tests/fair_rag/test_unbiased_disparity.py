@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,8 +19,9 @@ MODEL = {"task": "LaMP-4", "retriever": "BM25", "generator": "tiny"}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, finished_rag):
     folder = tmp_path_factory.mktemp("unbiased")
+    shutil.copytree(finished_rag, folder, dirs_exist_ok=True)
     results = rag_world.study(folder, n_samples=2).run(keep_rankings=True)
     results.save(folder)
     return results, open_results(save_model_sections(results, folder)[0])
@@ -96,7 +99,8 @@ def test_an_estimate_below_the_most_even_exposure_is_named():
     assert table["note"].iloc[0].startswith("unreachable") and TOO_EVEN in table["note"].iloc[1]
 
 
-def test_one_sample_is_undefined(tmp_path):
+def test_one_sample_is_undefined(finished_rag, tmp_path):
+    shutil.copytree(finished_rag, tmp_path, dirs_exist_ok=True)
     results = rag_world.study(tmp_path, n_samples=1, limit=2).run()
     values = results.values[results.values["measure"] == "EE_D"]
     is_fixed = values["alpha"] == "deterministic"
