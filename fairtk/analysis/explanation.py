@@ -274,8 +274,16 @@ class Explanation:
         Raises:
             MissingExtraError: Jinja2 or matplotlib is not installed.
         """
-        (_, groups), *others = self._tables()
+        (_, groups), *others = [
+            (name, frame.rename(columns=lambda column: column.replace("_", " ")))
+            for name, frame in self._tables()
+        ]
         last, of_last = others.pop()
+        caption = (
+            ""
+            if last == "document"
+            else ("Costliest: the group with the highest cost, with its share of the query's cost.")
+        )
         write_analysis(
             path,
             title="Explanation of a value",
@@ -286,7 +294,7 @@ class Explanation:
             table=as_texts(groups, "Difference: exposure minus target. Share: of the total cost."),
             systems=list(range(len(groups))),
             readings={format_measure(self.measure): reading(MeasureInfo.of(self.measure))},
-            comparisons=Section(f"By {last}", table=as_texts(of_last)),
+            comparisons=Section(f"By {last}", table=as_texts(of_last, caption)),
             sections=[
                 *(Section(f"By {part}", table=as_texts(frame)) for part, frame in others),
                 Section(
