@@ -267,12 +267,7 @@ class Explanation:
     def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
         """Write one HTML file with the figure and all tables.
 
-        Args:
-            path: the file; its folder must exist.
-            command: the command that writes this page again; `None` if unknown.
-
-        Raises:
-            MissingExtraError: Jinja2 or matplotlib is not installed.
+        `path`, `command` and errors are as in `fairtk.Frontier.report`.
         """
         (_, groups), *others = [
             (name, frame.rename(columns=lambda column: column.replace("_", " ")))
