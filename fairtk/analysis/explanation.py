@@ -397,8 +397,7 @@ def explain(
         groups: an object, a frame or a file. For AWRF and GroupEE_L, the groups if the measure has
             none; for EE_L and EE_R, the groups to sum documents' costs by, instead of their labels
             (useful, not useful, not judged).
-        target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
-            "population" or "relevance".
+        target: the target of a measure with `groups`, as for `fairtk.evaluate`.
         bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels, groups and
