@@ -168,12 +168,7 @@ class Sensitivity:
     def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
         """Write one HTML file with the heat map, the winners and all settings.
 
-        Args:
-            path: the file; its folder must exist.
-            command: the command that writes this page again; `None` if unknown.
-
-        Raises:
-            MissingExtraError: Jinja2 or matplotlib is not installed.
+        `path`, `command` and errors are as in `fairtk.Frontier.report`.
         """
         table = self._table()
         rows = []
@@ -199,7 +194,7 @@ class Sensitivity:
             "Empty: the measure does not support the setting.",
             table=Table(
                 ["measure", "winner", "settings", "other winners", "lowest tau"], rows,
-                "Winner: the system with the best mean, which is no test.",
+                "Winner: the system with the best mean, which is not a test result.",
             ),
             systems=list(range(len(rows))),
             readings={text: reading(info) for text, info in self.measures.items()},

@@ -267,15 +267,18 @@ class Explanation:
     def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
         """Write one HTML file with the figure and all tables.
 
-        Args:
-            path: the file; its folder must exist.
-            command: the command that writes this page again; `None` if unknown.
-
-        Raises:
-            MissingExtraError: Jinja2 or matplotlib is not installed.
+        `path`, `command` and errors are as in `fairtk.Frontier.report`.
         """
-        (_, groups), *others = self._tables()
+        (_, groups), *others = [
+            (name, frame.rename(columns=lambda column: column.replace("_", " ")))
+            for name, frame in self._tables()
+        ]
         last, of_last = others.pop()
+        caption = (
+            ""
+            if last == "document"
+            else ("Costliest: the group with the highest cost, with its share of the query's cost.")
+        )
         write_analysis(
             path,
             title="Explanation of a value",
@@ -286,7 +289,7 @@ class Explanation:
             table=as_texts(groups, "Difference: exposure minus target. Share: of the total cost."),
             systems=list(range(len(groups))),
             readings={format_measure(self.measure): reading(MeasureInfo.of(self.measure))},
-            comparisons=Section(f"By {last}", table=as_texts(of_last)),
+            comparisons=Section(f"By {last}", table=as_texts(of_last, caption)),
             sections=[
                 *(Section(f"By {part}", table=as_texts(frame)) for part, frame in others),
                 Section(
@@ -394,8 +397,7 @@ def explain(
         groups: an object, a frame or a file. For AWRF and GroupEE_L, the groups if the measure has
             none; for EE_L and EE_R, the groups to sum documents' costs by, instead of their labels
             (useful, not useful, not judged).
-        target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
-            "population" or "relevance".
+        target: the target of a measure with `groups`, as for `fairtk.evaluate`.
         bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels, groups and

@@ -83,8 +83,10 @@ def evaluate(
         order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
             must agree.
         groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
-        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
-            for measures that need a target but name none; one, or one per attribute of the groups.
+        target: a `fairtk.Target`, or a form or name of `fairtk.Target.of`, for measures that need a
+            target but name none; one, or one per attribute of the groups. With the metadata file of
+            TREC Fair Ranking 2022 as groups, ``"trec-2022-task-1"`` and ``"trec-2022-task-2"`` are
+            the official targets.
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
             passage of ``d1``, and a docno without it is its own document. Labels, groups and
             providers are then of documents. `None` for the column ``parent`` of runs, if any.
@@ -356,6 +358,9 @@ def compare(
 
     Raises:
         InputError: a file, frame or measure is invalid, or there are fewer than two runs.
+        NotFoundError: the baseline, test, correction, column or file of clusters is unknown.
+        ParameterError: a setting is out of its range, or two settings exclude each other, such as
+            `cluster` and the Wilcoxon test, or `cluster` and `checked`.
     """
     checks.known("test", test, TESTS)
     correction = "none" if correction is None else correction

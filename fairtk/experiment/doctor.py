@@ -173,8 +173,7 @@ def doctor(
         run: a run (R or S), a file or frame; or several, as for `fairtk.evaluate`. Then findings
             that not all runs have start with the name of the run.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
-        target: a `fairtk.Target`, a file, ``"uniform"``, ``"population"`` or ``"relevance"``, one
-            or one per attribute. AWRF requires a target.
+        target: as for `fairtk.evaluate`. AWRF requires a target.
         measures: the measures for the effect of ties; if empty, EE_D, EE_R, EE_L and E(nDCG) at the
             cutoff, and AWRF if there are groups and a target.
         cutoff: the number of ranks to check, above 0.

@@ -100,11 +100,19 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     return frame.rename(columns=_FROM_IR_MEASURES)
 
 
+_REMEDIES = {
+    "collect": ".collect() it first",
+    "exposure": "pass the frame that its method .exposure(...) returns",
+    "transform": "pass the frame that it returns, e.g. transformer(topics)",
+}
+"""What to do with objects that are no frames, by a method that they have."""
+
+
 def plain_columns(frame: Any, where: str) -> None:
     """Raise a `ColumnError` unless `frame` is a DataFrame with unique, single-level columns."""
     if not isinstance(frame, pd.DataFrame):
-        lazy = "; .collect() it first" if hasattr(frame, "collect") else ""
-        raise ColumnError(f"{where}: expected a DataFrame, got a {type(frame).__name__}{lazy}")
+        fix = next((f"; {text}" for name, text in _REMEDIES.items() if hasattr(frame, name)), "")
+        raise ColumnError(f"{where}: expected a DataFrame, got a {type(frame).__name__}{fix}")
     if frame.columns.nlevels > 1:
         raise ColumnError(
             f"{where}: expected single-level column names, got a MultiIndex of "

@@ -117,7 +117,7 @@ class KullbackLeibler(Divergence):
         log_base(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
-        """Return KL(shown || target) of each row."""
+        """Return KL(exposure || target) of each row."""
         return kl_divergence(shown, target, self.base, self.smoothing)
 
 
@@ -129,7 +129,7 @@ class ReverseKullbackLeibler(KullbackLeibler):
     NAME = "reverse-kl"
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
-        """Return KL(target || shown) of each row."""
+        """Return KL(target || exposure) of each row."""
         return kl_divergence(target.expanded(), shown, self.base, self.smoothing)
 
 

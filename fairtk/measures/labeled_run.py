@@ -90,8 +90,8 @@ class ExactExposure:
             raise InputError(
                 f"{where} requires exposure with browsing={str(model)!r} and cutoff={cutoff}, got "
                 f"{self} (column {EXPOSURE!r}); recompute it with "
-                f"PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change the "
-                "measure"
+                f"browsing={str(model)!r}, cutoff={cutoff} (in PlackettLuceExposure or "
+                "Seen.exposure), or change the measure"
             )
 
     def refuse(self, measure: Any) -> NoReturn:

@@ -85,7 +85,12 @@ def inline_picture(figure: Any) -> str:
             parent.set(name.partition("}")[2], parent.attrib.pop(name))
         if system := _PART.fullmatch(parent.get("id", "")):
             parent.attrib |= {"class": "system", "data-system": system[1]}
-    root.attrib = {"class": "chart", "viewBox": root.attrib["viewBox"], "aria-hidden": "true"}
+    for shape in root.iterfind(".//defs/path"):
+        # each use of a shape has its colors, too; a page cannot change those of the shape itself
+        shape.attrib.pop("fill", None)
+        shape.attrib.pop("stroke", None)
+    size = {name: root.attrib[name] for name in ("width", "height", "viewBox")}
+    root.attrib = {"class": "chart", "aria-hidden": "true", **size}
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -173,6 +178,7 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
 _NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*\*?(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
 _BREAKS = re.compile(r"(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})")
 """Positions where a long name may be wrapped."""
+_UNWRAPPED_LETTERS = 12
 _TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 48, 600
 
 
@@ -362,7 +368,7 @@ def _rendered(template: str, **variables: Any) -> str:
     )
     environment.filters["right"] = _right
     environment.filters["shorten"] = shorten
-    environment.filters["parts"] = _BREAKS.split
+    environment.filters["parts"] = _parts
     text: str = environment.get_template(template).render(
         lengths={"title": _TITLE_LETTERS, "name": _NAME_LETTERS, "cell": _CELL_LETTERS},
         policy=_policy(css, js),
@@ -431,6 +437,11 @@ def _stages(results: Results) -> list[tuple[str, str, str]]:
         if settings or name in labels:
             rows.append((name, str(labels.get(name, "")), settings))
     return rows
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a name, between which it may be wrapped; a short name is one part."""
+    return _BREAKS.split(name) if len(name) > _UNWRAPPED_LETTERS else [name]
 
 
 def _right(table: Table) -> list[bool]:

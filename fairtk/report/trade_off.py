@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 464, 50, 356  # the ends of the plot
-_LETTER, _LINE = 8.0, 16  # mean width of a letter of a label, and the height of a line
+_LETTER, _LINE = 9.2, 18  # mean width of a letter of a label on a phone, and the height of a line
 _LABEL_LETTERS, _TITLE_LETTERS = 24, 60
 _LABEL_DISTANCES = (9, 16, 26, 40, 58)
 

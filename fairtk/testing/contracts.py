@@ -62,7 +62,7 @@ class UtilityContract:
     def test_options_refuse_invalid_values(self) -> None:
         """None, NaN, infinity and an empty string are errors that name the option.
 
-        Values that the option's default or annotation allows are none.
+        Values that the option's default or annotation allows are valid.
         """
         from fairtk import utilities
 

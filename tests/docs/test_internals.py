@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import fairtk
+from fairtk.llm import claims, ledger, store
 
 HEADING = "## EE_D@5 from file to number\n"
 PAGE = Path(__file__).parents[2] / "docs" / "internals.md"
@@ -53,6 +54,16 @@ def test_the_steps_from_a_file_to_a_number(tmp_path):
     assert len(counted) <= 8
     uncounted = set(re.findall(r"`(\w+)`", other))
     assert types == set(counted) | uncounted
+
+
+def test_the_section_on_the_file_has_its_format_tables_and_seconds():
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition("## One file: results, answers, claims")[2].partition("\n## ")[0]
+    assert f"the format of the tables: {store.FORMAT}.\n" in section
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.M)) == sorted(store.TABLES)
+    section = text.partition("## How a prompt is answered")[2].partition("\n## ")[0]
+    seconds = [int(n) for n in re.findall(r"(\d+) s\b", section)]
+    assert seconds == [claims.LEASE, claims.RENEWAL, ledger._QUIET]
 
 
 def test_each_file_of_experiments_has_one_subject():
