@@ -634,7 +634,7 @@ def groups_of_frame(
     checks.choice("split", split, SPLITS, where)
     checks.boolean("normalize", normalize, where)
     if unknown is not None:
-        checks.text("unknown", unknown, where)
+        checks.instance("unknown", unknown, str, where)
     require_columns(frame, [DOCNO, GROUP], where)
     separator = check_separator(separator, where)
     unknown_texts = check_unknown_values(unknown_values, where)

@@ -135,7 +135,8 @@ class _Points:
                 f"{second.shape}"
             )
         defined = ~(np.isnan(first) | np.isnan(second))
-        self.is_drawn = rows = defined.any(axis=1)
+        rows = np.asarray(defined.any(axis=1))
+        self.is_drawn = rows
         self.defined = defined[rows]
         self.x, self.y = (np.where(defined, values, 0.0)[rows] for values in (first, second))
         self.n_queries = len(self.x)

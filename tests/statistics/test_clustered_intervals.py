@@ -147,6 +147,7 @@ def test_invalid_clusters_are_refused(clusters, error):
         "equivalence_test": (DIFFERENCES, ZEROS, 1),
         "non_inferiority_test": (DIFFERENCES, ZEROS, 1),
         "bootstrap_counts": (6, 9, 1),
+        "curve_values": ([[0, 1]] * 6, [[0, 1]] * 6),
     }
     exports = {name: getattr(statistics, name) for name in statistics.__all__}
     with_clusters = {

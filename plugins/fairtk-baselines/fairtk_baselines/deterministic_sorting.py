@@ -355,8 +355,8 @@ def _end_of_fixed(last_of: array[float], at: int, lag: int, ranks: IntArray) -> 
     """
     if len(last_of) - at > _MANY:
         at_last = np.frombuffer(last_of)[at:] <= ranks[at : len(last_of)]
-        found = np.flatnonzero(at_last)
-        return at + int(found[-1]) + 1 if len(found) else 0
+        lowest = np.flatnonzero(at_last)
+        return at + int(lowest[-1]) + 1 if len(lowest) else 0
     for end in range(len(last_of), at, -1):
         if last_of[end - 1] + lag <= end:
             return end
