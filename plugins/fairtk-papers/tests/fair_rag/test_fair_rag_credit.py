@@ -133,10 +133,10 @@ def n_answers(folder):
 def test_a_study_with_credit(finished_rag, tmp_path, maker):
     shutil.copytree(finished_rag, tmp_path, dirs_exist_ok=True)
     before = n_answers(tmp_path)
-    own = rag_world.study(tmp_path, credit=maker, limit=2)
+    own = rag_world.study(tmp_path, credit=maker)
     rows = own.plan().rows.set_index("retriever")
     lists = {"one-out": 6, "shapley": 32}[maker]
-    assert rows.loc["BM25, credit", "rankings"] == 2 * (2 * 3 + 1) * lists
+    assert rows.loc["BM25, credit", "rankings"] == 3 * (2 * 3 + 1) * lists
     planned = rows.loc["BM25, credit", "prompts"]
     assert own.plan().total["prompts"] == planned
     results = own.run(keep_rankings=True)
