@@ -30,9 +30,8 @@ MEASURES = [
     (EE_D @ 3, None),
     variant(EE_D(browsing="RBP(p=0.8)")),
     (EE_D(browsing="DCG", bounds="exact", n=20) @ 2, None),
-    variant(
-        EE_D(normalize=False) @ 3, 3.0
-    ),  # one deterministic ranking: 3 documents with exposure 1
+    # one deterministic ranking: 3 documents with exposure 1
+    variant(EE_D(normalize=False) @ 3, 3.0),
     (EE_R @ 3, None),
     variant(EE_R(browsing="GERR(p=0.9, u=0.4)", graded=False) @ 4),
     variant(EE_R(browsing="TREC", rel=2, n="judged") @ 3),
