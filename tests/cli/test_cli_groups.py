@@ -166,7 +166,7 @@ class TestGroups:
         (["doctor", "qrels.txt", "-", "--groups", "gender.tsv"], "t1.tsv"),
         (["explain", "qrels.txt", "-", "-m", "EE_L@2"], "t1.tsv"),
         (["explain", "-", "t1.tsv", "-m", "EE_L@2"], "qrels.txt"),
-        (["frontier", "-", "t1.tsv"], "qrels.txt"),
+        (["frontier", "-", "t1.tsv", "-a", "1", "--resamples", "9"], "qrels.txt"),
         (["sensitivity", "qrels.txt", "t1.tsv", "-", "-m", "EE_D@2"], "t2.tsv"),
         (["evaluate", "qrels.txt", "t1.tsv", "--groups", "-", "--target", "uniform", "-m", "AWRF"],
          "gender.tsv"),

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_architecture import parsed
 
 import fairtk
 from fairtk.display import tables
@@ -56,7 +57,7 @@ def test_digits_are_those_of_the_value(value, digits):
 
 def own_formats(path):
     """Yield the lines of a module with a number format, or a word for NaN, of its own."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
             spec = ast.unparse(node.format_spec)
             # whole numbers, seconds and positions in a picture may have 0 or 1 decimals

@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from fairtk import plugins
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,7 @@ def test_the_tests_of_the_page_pass(tmp_path, monkeypatch):
             del sys.modules[name.removesuffix(".py")]
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path):
     """The page's module is an installed plugin."""
     lab = write(tmp_path / "site", "lab-useful", FILES["lab_useful.py"])

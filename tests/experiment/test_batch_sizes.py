@@ -50,6 +50,7 @@ def contents(results):
     return [results.rankings(name).to_csv(index=False) for name in results.systems]
 
 
+@pytest.mark.slow
 def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
     whole = killed_stages.run(tmp_path / "whole", "stage", tmp_path / "whole.log")
     killed_at(15, tmp_path / "killed", "stage", tmp_path / "killed.log")

@@ -197,7 +197,7 @@ def test_margins_levels_and_plans_are_those_of_experiments():
         fairtk.compare(QRELS, sampled, measures, margin={"EE_R@3": 0.1})
 
 
-@pytest.mark.parametrize("apart", [0, 1])
+@pytest.mark.parametrize("apart", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
     """Differences over 40 pairs of seeds vary as much as `error_samples` says, within a fifth.
 

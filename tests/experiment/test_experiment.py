@@ -111,6 +111,7 @@ def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
     assert everything(found) == everything(expected)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced(data, tmp_path):
     topics, qrels = data
     (tmp_path / "life1").touch()
@@ -219,6 +220,7 @@ def test_a_stage_that_no_worker_can_load_is_named(data, tmp_path, executor):
         fairtk.Experiment(pipelines, *data, ["nDCG@3"], **settings)
 
 
+@pytest.mark.slow
 def test_a_stage_that_leaves_is_said_in_workers(data):
     pipeline = {"a": Retriever() >> pt.apply.generic(leaves)}
     with pytest.raises(StageError, match="'a'"):

@@ -296,7 +296,8 @@ print(found.means.iloc[0, 0])
 """
 
 
-@pytest.mark.parametrize("way", [pytest.param("script", marks=pytest.mark.slow), "stdin"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["script", "stdin"])
 def test_workers_need_no_main_guard(tmp_path, way):
     script = tmp_path / "study.py"
     script.write_text(SCRIPT)
@@ -331,7 +332,8 @@ fairtk.Experiment(
 """
 
 
-@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_an_interrupt_keeps_what_was_committed(tmp_path, executor):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     call = [sys.executable, "-c", STUCK, str(tmp_path), executor]

@@ -36,11 +36,10 @@ def systems(llm):
     return {"sampled": sampled >> generator, "fixed": Retriever() % 2 >> generator}
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, executor):
     with serving(lambda prompt, count: f" an answer of {len(prompt)} ") as server:
         run = {"executor": executor, "batch_size": 2}
-        run |= {"workers": 1} if executor == "processes" else {}
         results = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
         prompts = [prompt for prompt, *_ in server.requests]
         assert len(prompts) == len(set(prompts)) > 5

@@ -18,7 +18,10 @@ def pipeline(lost=(), log=None, seconds=0.25):
     return Retriever(n=4) >> Noting(lost, log, seconds) >> FairSampler(n_samples=2, cutoff=2)
 
 
-@pytest.mark.parametrize(("executor", "durable"), [("serial", False), ("processes", True)])
+@pytest.mark.parametrize(
+    ("executor", "durable"),
+    [("serial", True), pytest.param("processes", False, marks=pytest.mark.slow)],
+)
 def test_notes_are_kept_beside_the_rows(data, tmp_path, executor, durable):
     topics, _ = data
     options = {"executor": executor, "batch_size": 5, "save_dir": tmp_path if durable else None}

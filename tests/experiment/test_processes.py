@@ -54,6 +54,7 @@ def test_each_process_sees_its_own(monkeypatch, tmp_path):
     assert set(results.rankings("a")["docno"]) == {"4", "6"}
 
 
+@pytest.mark.slow
 def test_what_a_stage_reads_from_standard_input_is_not_its_calls():
     def reads(topics):
         import subprocess
@@ -70,6 +71,7 @@ def test_what_a_stage_reads_from_standard_input_is_not_its_calls():
     assert results.rankings("a")["docno"].tolist() == ["."] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(slice(5000), 0), (slice(None), 1)])
 def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd):
     """A part of a call, or all of one that cannot be read here."""

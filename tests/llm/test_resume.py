@@ -61,7 +61,7 @@ def test_a_ledger(folders, kind, tmp_path):
     uninterrupted = Watched(folders, kind)
     expected = answers_of(uninterrupted.llm, prompts())
     assert len(uninterrupted.batches) > 5
-    for seed in range(5):
+    for seed in range(2):
         rng, parts = random.Random(seed), Watched(folders, kind)
         path, is_complete = tmp_path / f"{seed}.sqlite", False
         while not is_complete:
@@ -97,7 +97,7 @@ def test_an_experiment(folders, kind, tmp_path):
     uninterrupted = Watched(folders, kind)
     expected = run(uninterrupted, tmp_path / "whole").answers("a")
     assert len(uninterrupted.batches) > 5
-    for seed in range(5):
+    for seed in range(2):
         rng, parts, results = random.Random(seed), Watched(folders, kind), None
         while results is None:
             parts.left = rng.randrange(1, 4)

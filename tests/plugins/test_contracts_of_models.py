@@ -80,6 +80,7 @@ class TestSampled(TestCausal):
         return [self.build(seed=1), OfKind.build(self)]
 
 
+@pytest.mark.slow
 class TestCTranslate2(OfKind):
     kind = "ct2"
 

@@ -87,6 +87,7 @@ def test_the_study(tmp_path, monkeypatch):
         del sys.modules["lab_study"]
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path):
     folder = write(tmp_path, "lab-depth", module_with("@click.command"), command="depth")
     (tmp_path / "run.txt").write_text("q1 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 1 1 t\n")

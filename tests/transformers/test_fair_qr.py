@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -106,21 +107,24 @@ def answering(*answers):
     return model
 
 
+short = partial(fair_qr, max_iterations=1)
+
+
 class TestContract(TransformerContract):
     def make(self):
-        return fair_qr()
+        return short()
 
     def others(self):
         return [
-            fair_qr(depth=2),
-            fair_qr(k=5),
-            fair_qr(threshold=0.1),
-            fair_qr(pool="refined"),
-            fair_qr(rerank=False),
-            fair_qr(reranker=BM25Scorer()),
-            fair_qr(temperature=None),
-            fair_qr(prompt="refine-few-shot"),
-            fair_qr(KeywordRefiner({"f": ["her"], "m": ["he"]})),
+            short(depth=2),
+            short(k=5),
+            short(threshold=0.1),
+            short(pool="refined"),
+            short(rerank=False),
+            short(reranker=BM25Scorer()),
+            short(temperature=None),
+            short(prompt="refine-few-shot"),
+            short(KeywordRefiner({"f": ["her"], "m": ["he"]})),
         ]
 
     def other_values(self):
