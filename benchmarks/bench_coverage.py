@@ -2,7 +2,7 @@
 
 A script to run manually; it prints the tables of docs/concepts/certain.md. The first table has 95 %
 intervals for 5, 10, 30 and 100 queries. Coverage is over the samples that have an interval; a
-column has the share without one. "rejects" is the share of p-values below .05 where the true mean
+column has the share of the others. "rejects" is the share of p-values below .05 where the true mean
 difference is 0. The second table has statistics that chance alone moves away from their boundary.
 
     python benchmarks/bench_coverage.py [--runs 2000] [--curves 500]

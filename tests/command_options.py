@@ -22,8 +22,8 @@ def option_words(command: str, values: Mapping[str, Sequence[str]]) -> dict[str,
         values: the values of options that take a text, a file or few numbers, by parameter; other
             options have those of their type.
     """
-    found = cli.get_command(click.Context(cli), command)
-    options = {p.name: p for p in found.params if isinstance(p, click.Option)}
+    parsed_command = cli.get_command(click.Context(cli), command)
+    options = {p.name: p for p in parsed_command.params if isinstance(p, click.Option)}
     words: dict[str, list[list[str]]] = {}
     for name, option in options.items():
         flag = option.opts[-1]

@@ -73,11 +73,11 @@ class Noting(pt.Transformer):
         self.gives_up = gives_up
 
     def transform(self, inp):
-        lost = [qid for qid in inp["qid"].unique() if qid in self.gives_up]
-        self.missing = pd.DataFrame({"qid": lost, "reason": "given up"})
+        given_up = [qid for qid in inp["qid"].unique() if qid in self.gives_up]
+        self.missing = pd.DataFrame({"qid": given_up, "reason": "given up"})
         notes = {qid: {"trace": [qid, 1.5, None]} for qid in inp["qid"].unique()}
         leave_notes(self, notes)
-        return inp[~inp["qid"].isin(lost)].reset_index(drop=True)
+        return inp[~inp["qid"].isin(given_up)].reset_index(drop=True)
 
 
 def ranking(version=1):

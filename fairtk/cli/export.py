@@ -40,10 +40,10 @@ def command(**options: Any) -> None:
     measures: to export values, give --qrels and measures. The results of a study have one folder
     per attribute or model, next to the tables of the study.
 
-    DIR has values.parquet (one row per query), means.parquet, rankings/*.parquet, answers.parquet,
-    credit.parquet, qrels.parquet, config.json, environment.json and a manifest with their digests.
-    The site's page on exported results describes them. `fairtk.experiment.export` does the same in
-    Python.
+    DIR has tables in Parquet: values (one row per query), means, rankings, failures and, if the
+    results have them, answers, credit, notes, topics, qrels and values of checked queries. It also
+    has config.json, environment.json and a manifest with the digests of all files. The site's page
+    on exported results describes them. `fairtk.experiment.export` does the same in Python.
 
     \b
     Examples:

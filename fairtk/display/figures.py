@@ -214,8 +214,10 @@ def draw_shares(
             color=series_style(index).color, label=shorten(printable(name), _MAX_LABEL),
         )  # fmt: skip
     if target is not None:
-        axes.vlines(target, places - 0.45, places + 0.45, "white", linewidth=4)  # also on dark bars
-        axes.vlines(target, places - 0.45, places + 0.45, INK, linewidth=2, label=label)
+        from matplotlib.patheffects import withStroke
+
+        marks = axes.vlines(target, places - 0.45, places + 0.45, INK, linewidth=2, label=label)
+        marks.set_path_effects([withStroke(linewidth=4, foreground="white")])  # seen on dark bars
     axes.set_yticks(places, [wrap_label(printable(name), _MAX_LABEL) for name in names], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(left=0)

@@ -52,7 +52,7 @@ def contents(results):
 
 @pytest.mark.slow
 def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
-    whole = killed_stages.run(tmp_path / "whole", "stage", tmp_path / "whole.log")
+    uninterrupted = killed_stages.run(tmp_path / "whole", "stage", tmp_path / "whole.log")
     killed_at(15, tmp_path / "killed", "stage", tmp_path / "killed.log")
     # 15 of 24 queries were done: 7 batches of two, and one of the eighth
     [queries] = stored_results(tmp_path / "killed").query("systems == 'a'")["queries"]
@@ -60,7 +60,7 @@ def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
     resumed = killed_stages.run(tmp_path / "killed", "stage", tmp_path / "killed.log")
     log = Counter((tmp_path / "killed.log").read_text().split())
     assert log == Counter({f"q{i}": 2 if i == 14 else 1 for i in range(24)})
-    assert contents(resumed) == contents(whole)
+    assert contents(resumed) == contents(uninterrupted)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_a_kill_costs_one_batch_of_a_stage(tmp_path):
 )
 def test_a_resumed_run_has_the_same_batches_of_prompts(tmp_path, ended_at, step):
     """Two systems with two levels of prompts to one model: 48 prompts, then 48 others."""
-    whole = killed_stages.run(tmp_path / "whole", "model", tmp_path / "whole.log")
+    uninterrupted = killed_stages.run(tmp_path / "whole", "model", tmp_path / "whole.log")
     batches = (tmp_path / "whole.log").read_text().splitlines()
     assert len(batches) == 4
     ended_at(step, tmp_path / "killed", "model", tmp_path / "killed.log")
     resumed = killed_stages.run(tmp_path / "killed", "model", tmp_path / "killed.log")
     assert (tmp_path / "killed.log").read_text().splitlines() == batches
-    assert contents(resumed) == contents(whole)
+    assert contents(resumed) == contents(uninterrupted)

@@ -98,7 +98,7 @@ def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
     topics, qrels = data
     expected = fairtk.Experiment(systems(), topics, qrels, MEASURES, threads=1)
     with settings_of(executor, tmp_path) as settings:
-        found = fairtk.Experiment(
+        results = fairtk.Experiment(
             systems(),
             topics,
             qrels,
@@ -108,7 +108,7 @@ def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
             batch_size=5,
             save_dir=tmp_path / "store" if durable else None,
         )
-    assert everything(found) == everything(expected)
+    assert everything(results) == everything(expected)
 
 
 @pytest.mark.slow

@@ -54,8 +54,8 @@ def groups_of(crossed, seed, unknown_rows=True, split=True):
 def targets_without_unknown(groups):
     """Return targets of several constructors that give the unknown level no share."""
     shares = {name: {n: i for i, n in enumerate(NAMED[name])} for name in groups.space.names}
-    whole = [d for d in DOCS if groups.unknown_shares(np.array([d], dtype=object))[0] == 0]
-    labels = pd.DataFrame({"docno": whole, "label": 1})
+    documents = [d for d in DOCS if groups.unknown_shares(np.array([d], dtype=object))[0] == 0]
+    labels = pd.DataFrame({"docno": documents, "label": 1})
     labels = pd.concat([labels.assign(qid=qid) for qid in ("q", "r")])
     return [
         Target.uniform(groups),
@@ -116,8 +116,8 @@ def test_without_a_share_unknown_is_like_no_row(name, options, crossed):
     groups, without = (groups_of(crossed, 1, rows, split) for rows in (True, False))
     for target in targets_without_unknown(groups):
         both = [measure(groups=g, target=target, **options) @ 8 for g in (groups, without)]
-        found = [cut.calc(LABELS, RUN).per_query for cut in both]
-        values = [[entry.value for entry in entries] for entries in found]
+        scores = [cut.calc(LABELS, RUN).per_query for cut in both]
+        values = [[entry.value for entry in entries] for entries in scores]
         assert values[0] == pytest.approx(values[1], nan_ok=True), target
 
 
@@ -263,7 +263,7 @@ def test_the_default_is_between_worst_and_best(name, amortize, world):
     labels = qrels_of({d: i % 2 for i, d in enumerate(DOCS)})
     measure = registry.measures.get(name)(groups=groups, target=target, amortize=amortize) @ 4
     policies = measure.SUPPORTED_PARAMS["unlabeled"].choices
-    found = {policy: value(measure(unlabeled=policy), labels, run) for policy in policies}
+    values = {policy: value(measure(unlabeled=policy), labels, run) for policy in policies}
     for policy in set(policies) - {"best", "worst"}:
-        if not np.isnan(found[policy]):
-            assert found["worst"] - 1e-9 <= found[policy] <= found["best"] + 1e-9, policy
+        if not np.isnan(values[policy]):
+            assert values["worst"] - 1e-9 <= values[policy] <= values["best"] + 1e-9, policy

@@ -74,7 +74,7 @@ def has_intervals(function: Any) -> bool:
 
 def functions_with_intervals() -> set[str]:
     """Return the exported functions and methods with intervals, by their full name."""
-    found = set()
+    names = set()
     for line in API.read_text(encoding="utf-8").splitlines():
         module, _, name = line.partition(" ")[0].rpartition(".")
         if not module.startswith("fairtk") or module.startswith("fairtk_"):
@@ -82,8 +82,8 @@ def functions_with_intervals() -> set[str]:
         member = getattr(importlib.import_module(module), name)
         members = [member, *(vars(member).values() if inspect.isclass(member) else ())]
         for function in filter(has_intervals, members):
-            found.add(f"{function.__module__}.{function.__qualname__}")
-    return found
+            names.add(f"{function.__module__}.{function.__qualname__}")
+    return names
 
 
 @functools.cache

@@ -385,7 +385,9 @@ class Loop:
         queries, tokens = self._queries, self._tokens
         system = self._system
         missing = [[f"{q.qid}: {q.missing}"] if q.missing else [] for q in queries]
-        kept = [[f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries]
+        failures = [
+            [f"{q.qid}: {q.failure}"] if q.failure and not q.missing else [] for q in queries
+        ]
         words = [[] if tokens is None else _ignored_words(query, tokens) for query in queries]
         has_no_effect = (system.pool, system.rerank, system.reranker) == ("union", RELEVANCE, None)
         examples = [answer for _, answer in getattr(system.prompt, "examples", ())]
@@ -393,7 +395,7 @@ class Loop:
         for kind, numbers, detail in (
             (NO_EFFECT, [has_no_effect for _ in queries], ""),
             (NOT_REFINED, [len(of_query) for of_query in missing], missing),
-            (KEPT_FAILURES, [len(of_query) for of_query in kept], kept),
+            (KEPT_FAILURES, [len(of_query) for of_query in failures], failures),
             (OFF_TOPIC, [len(of_query) for of_query in strange], strange),
             (
                 NO_GROUPED_DOCUMENT,

@@ -216,8 +216,8 @@ def test_topics_for_which_bm25_finds_nothing(fairtk, wiki, tmp_path):
     again = fairtk("qr", nothing, *SMALL, *SYSTEMS, "-o", "none")
     assert again.exit_code == 2 and "1/" not in again.stderr
 
-    some = with_topics(wiki, tmp_path / "some", unknown_words((2, 5)))
-    result = fairtk("qr", some, *SMALL, "-s", "bm25", "-s", "random-terms", "-o", "some-out")
+    folder = with_topics(wiki, tmp_path / "some", unknown_words((2, 5)))
+    result = fairtk("qr", folder, *SMALL, "-s", "bm25", "-s", "random-terms", "-o", "some-out")
     assert result.exit_code == 0
     [line] = [line for line in result.stderr.splitlines() if "no document" in line]
     assert "2 topics ('2', '5')" in line and line.endswith(": bm25, random-terms")
