@@ -166,17 +166,18 @@ class Boost(FairTransformer, pt.Estimator):
 
 class TestFitted(TransformerContract):
     topics = pd.DataFrame({"qid": ["1", "2", "3"], "query": "words"})
+    qrels = pd.DataFrame({"qid": ["1", "2", "3"], "docno": "d1", "label": 1})
     folds = {"1": 0, "2": 1, "3": 2}
 
     def make(self):
-        return Fitted(Boost(), self.topics, toy_qrels(), self.folds)
+        return Fitted(Boost(), self.topics, self.qrels, self.folds)
 
     def others(self):
         return [
-            Fitted(Boost(3), self.topics, toy_qrels(), self.folds),
-            Fitted(Boost(), self.topics.head(2), toy_qrels(), self.folds),
-            Fitted(Boost(), self.topics, toy_qrels().head(2), self.folds),
-            Fitted(Boost(), self.topics, toy_qrels()),
+            Fitted(Boost(3), self.topics, self.qrels, self.folds),
+            Fitted(Boost(), self.topics.head(2), self.qrels, self.folds),
+            Fitted(Boost(), self.topics, self.qrels.head(2), self.folds),
+            Fitted(Boost(), self.topics, self.qrels),
             self.make().leave_out(1),
         ]
 
