@@ -49,6 +49,8 @@ class StageContext:
         collector: takes the calls that are not in a ledger, instead of the models, by its method
             ``take`` (`fairtk.batch`).
         ranking_of: returns the qid and the sample of a qid inside of `fairtk.PerSample`.
+        after_attempts: gets functions that are called when a stage has ended for a batch of
+            queries, which are run again in parts if one of them fails; `None` outside of batches.
     """
 
     remarks: dict[str, list[StageRemark]] | None = None
@@ -60,6 +62,7 @@ class StageContext:
     refuses_ledgers: bool = False
     collector: Any = None
     ranking_of: Callable[[str], tuple[str, int]] | None = None
+    after_attempts: list[Callable[[], None]] | None = None
 
 
 _OUTSIDE = StageContext()

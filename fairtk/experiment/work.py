@@ -359,7 +359,11 @@ def _stage_parts(
             ) from error
 
     reasons: dict[str, str] = {}
-    parts = _in_parts(qids, attempt, blame, reasons)
+    after: list[Callable[[], None]] = []
+    with stage_context.changed(after_attempts=after):
+        parts = _in_parts(qids, attempt, blame, reasons)
+    for function in after:
+        function()
     errors.update({qid: f"{step.name}: {reason}" for qid, reason in reasons.items()})
     return parts
 

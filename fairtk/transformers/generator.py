@@ -56,7 +56,7 @@ from fairtk.remarks import (
     ONE_ANSWER,
     UNKNOWN_TOKENS,
 )
-from fairtk.stage_context import changed, of_call, remark
+from fairtk.stage_context import changed, current, of_call, remark
 from fairtk.transformers.base import FairTransformer
 from fairtk.wording import format_list, missing_columns, such
 
@@ -474,11 +474,18 @@ class Generator(FairTransformer):
                 f"{type(self).__name__}: no answer to {len(failures)} of "
                 f"{len(set(prompts.prompts))} prompts (the first: {next(iter(failures.values()))})"
             )
+        after = current().after_attempts
+        if after is None:
+            self._forget_answers()
+        else:  # a part of the batch may fail later, and these answers would be requested again
+            after.append(self._forget_answers)
+        return readings
+
+    def _forget_answers(self) -> None:
         self._outcomes = [
             {p: o for p, o in outcomes.items() if isinstance(o, Failure)}
             for outcomes in self._outcomes
         ]
-        return readings
 
     def _request(
         self, number: int, llm: ChatModel, prompts: Sequence[Prompt]

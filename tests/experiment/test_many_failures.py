@@ -6,7 +6,7 @@ from chat_server import KEY, error, serving
 from experiment_stages import Retriever, world
 
 import fairtk
-from fairtk import Generator, PerSample
+from fairtk import FairSampler, Generator, PerSample
 from fairtk.errors import DataWarning, StageError
 from fairtk.llm import LLMError, OpenAICompatible
 
@@ -54,6 +54,19 @@ def test_refused_prompts_are_requested_once(tmp_path, kind, saved):
                 planned = fairtk.plan(systems(server)[kind], TOPICS, **folder, **settings)
                 [row] = planned.prompts.to_dict("records")
                 assert (row["prompts"], row["stored"], row["missing"]) == (20, 19, missing)
+
+
+def test_without_a_store_the_other_prompts_of_a_batch_are_requested_once():
+    def rule(prompt, count):
+        return error(400) if "words of q7 " in prompt else "yes"
+
+    with serving(rule) as server:
+        generator = Generator(OpenAICompatible("m", base_url=server.url), prompt="rag", cutoff=2)
+        system = Retriever() >> FairSampler(n_samples=3, seed=1) >> PerSample(generator)
+        with pytest.warns(DataWarning, match="1 of 20"):
+            results = fairtk.Experiment({"a": system}, TOPICS, batch_size=20)
+        assert results.failures["qid"].tolist() == ["q7"]
+        assert set(server.counts.values()) == {1} and len(server.counts) > 20
 
 
 @KINDS
