@@ -66,7 +66,8 @@ class Providers:
             each provider is its merit share (``amortized``) or all are equal (the others);
             the interval ``low`` to ``high`` (see `noise_interval`), and ``note``, the reason if it
             is NaN.
-        unknown: the share of exposure of documents without a provider, which the tables exclude.
+        unknown: the share of exposure of documents without a known provider, which the tables
+            exclude.
         settings: the settings.
     """
 
@@ -76,7 +77,7 @@ class Providers:
     settings: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        unknown = f"{self.unknown:.1%} of {self.settings['of']} is on documents without a provider"
+        unknown = f"{self.unknown:.1%} of {self.settings['of']} has no known provider"
         return f"{frames_text(self.table, self.summary)}\n\n{unknown}"
 
     def _repr_html_(self) -> str:
@@ -224,7 +225,7 @@ def providers(
             providers are then of documents. `None` for the column ``parent`` of runs, if any.
 
     Raises:
-        InputError: no document has a provider, or a weight is missing (names the qid).
+        InputError: no document has a known provider, or a weight is missing (names the qid).
         ParameterError: a setting is out of its range.
     """
     from scipy import sparse
@@ -257,15 +258,19 @@ def providers(
         received = measure.exposure(judged)
     merit = measure.targets(judged)
     memberships = owners.memberships(judged.docnos, "drop")
-    levels, column = np.unique(memberships.level, return_inverse=True)
+    is_known = owners.space.known(memberships.level)
+    levels, column = np.unique(memberships.level[is_known], return_inverse=True)
+    if len(memberships.level) and not len(levels):
+        raise InputError(f"{where}: the provider of all documents of the run is unknown")
     if not len(levels):
         raise InputError(
             f"{where}: providers and run have no document in common (docno "
             f"{str(owners.docnos[0])!r} in the providers, {str(judged.docnos[0])!r} in the run); "
             "check that both use the same docnos"
         )
+    row = np.repeat(np.arange(memberships.n_rows), memberships.size)[is_known]
     shape = (memberships.n_rows, len(levels))
-    of_docs = sparse.csr_array((memberships.weight, column, memberships.start), shape=shape)
+    of_docs = sparse.csr_array((memberships.weight[is_known], (row, column)), shape=shape)
     weight = _weights(weights, judged.qids)
     if of == "credit" and undefined.any():
         warn(

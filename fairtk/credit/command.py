@@ -80,5 +80,5 @@ def command(
     lines.append("")
     for name, result in results.items():
         where = "" if len(results) == 1 else f"{name}: "
-        lines.append(f"{where}{result.unknown:.1%} of {of} is on documents without a provider.")
+        lines.append(f"{where}{result.unknown:.1%} of {of} has no known provider.")
     show(lines, table, form, output)

@@ -49,6 +49,17 @@ def test_summary_by_hand():
     assert result.unknown == 0
 
 
+@pytest.mark.parametrize("cell", [None, [], "n/a"])
+def test_an_unknown_provider_is_no_provider(cell):
+    owners = pd.DataFrame({"docno": list("abc"), "group": ["P", "Q", cell]})
+    result = providers(QRELS, RUN, owners, unknown_values="n/a")
+    without = providers(QRELS, RUN, owners.head(2))
+    assert result.table.equals(without.table) and result.summary.equals(without.summary)
+    assert result.unknown == without.unknown > 0
+    with pytest.raises(InputError, match="unknown"):
+        providers(QRELS, RUN, owners.tail(1), unknown_values="n/a")
+
+
 def test_weights_and_soft_memberships():
     soft = pd.DataFrame(
         {"docno": ["a", "c", "c"], "group": ["P", "P", "Q"], "weight": [1.0, 0.5, 0.5]}
