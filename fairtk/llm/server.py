@@ -12,10 +12,11 @@ import os
 import queue
 import random
 import re
+import signal
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,6 +84,38 @@ class _Default(float):
 
 TEMPERATURE = _Default(0.0)
 """The temperature of a model unless the user sets another one."""
+
+
+_interrupts: list[Callable[[], None]] = []
+"""What Ctrl-C calls while the main thread waits for answers."""
+
+
+def _on_interrupt(function: Callable[[], None]) -> None:
+    """Let the next Ctrl-C call a function instead of raising an exception at any moment.
+
+    The exception could come while an answer is stored that has been paid for. Another Ctrl-C
+    raises it. Handlers of others stay.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
+        _interrupts.append(function)
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    if not _interrupts:
+        signal.default_int_handler(number, frame)
+    while _interrupts:
+        _interrupts.pop()()
+
+
+def _after_interrupts(function: Callable[[], None]) -> None:
+    """End `_on_interrupt`."""
+    if function in _interrupts:
+        _interrupts.remove(function)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and not _interrupts and signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class OpenAICompatible(ChatModel):
@@ -315,9 +348,18 @@ class OpenAICompatible(ChatModel):
         clients, loop, stop = self._clients(self.concurrency), call_loop(), asyncio.Event()
         remaining: Iterator[tuple[int, Chat]] = enumerate(chats)
         running: dict[Future[Outcome], int] = {}
-        done: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Future[Outcome] | None] = queue.SimpleQueue()
         error: BaseException | None = None
         deadline: float | None = None  # after Ctrl-C
+
+        def interrupt() -> None:
+            nonlocal error, remaining, deadline
+            error, remaining = KeyboardInterrupt(), iter(())
+            deadline = time.monotonic() + INTERRUPT_TIMEOUT
+            loop.call_soon_threadsafe(stop.set)
+            done.put(None)
+
+        _on_interrupt(interrupt)
         try:
             while True:
                 # A chat is taken only when its call can start: the iterator may stop the work.
@@ -333,12 +375,10 @@ class OpenAICompatible(ChatModel):
                     arrived = [done.get(timeout=seconds)]
                 except queue.Empty:
                     break
-                except KeyboardInterrupt as interrupt:
+                except KeyboardInterrupt:  # of another handler of Ctrl-C
                     if deadline is not None:
                         raise
-                    error, remaining = interrupt, iter(())
-                    deadline = time.monotonic() + INTERRUPT_TIMEOUT
-                    loop.call_soon_threadsafe(stop.set)
+                    interrupt()
                     for future in filter(Future.done, running):  # one may just have been taken
                         done.put(future)
                     continue
@@ -347,12 +387,13 @@ class OpenAICompatible(ChatModel):
                     text = self._server.pending_warnings.pop(0)
                     warnings.warn(f"OpenAICompatible: {text}", DataWarning, stacklevel=2)
                 outcomes: list[tuple[int, Outcome]] = []
-                for future in arrived:
-                    if future not in running:  # after Ctrl-C one may be in the queue twice
+                for ended in arrived:
+                    # after Ctrl-C there is a `None`, and one may be in the queue twice
+                    if ended is None or ended not in running:
                         continue
-                    number, failure = running.pop(future), future.exception()
+                    number, failure = running.pop(ended), ended.exception()
                     if failure is None:
-                        outcomes.append((number, future.result()))
+                        outcomes.append((number, ended.result()))
                     else:
                         error, remaining = error or failure, iter(())
                         loop.call_soon_threadsafe(stop.set)
@@ -365,6 +406,7 @@ class OpenAICompatible(ChatModel):
                 self._server.failures, self._server.closed_until = 0, 0.0
                 raise error
         finally:
+            _after_interrupts(interrupt)
             for future in running:
                 future.cancel()
             for client in clients:

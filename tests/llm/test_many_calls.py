@@ -14,6 +14,7 @@ from chat_server import serving, wait_until
 
 pytest.importorskip("openai")
 
+from fairtk import stage_context
 from fairtk.llm import (
     BudgetError,
     Chat,
@@ -82,6 +83,21 @@ def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
         assert len(server.requests) == len(ledger) == 9
         assert [one.text for one in llm.complete(prompts)] == list(map(str, range(20)))
         assert len(server.requests) == 20  # each once
+
+
+def test_ctrl_c_while_answers_are_stored_loses_none(tmp_path):
+    presses = iter([signal.raise_signal])  # once, before the first answers are stored
+
+    def arrived(outcomes):
+        for press in presses:
+            press(signal.SIGINT)
+
+    with serving(lambda prompt, count: prompt) as server, Ledger(tmp_path / "ledger") as ledger:
+        llm = ledger.wrap(client(server.url, concurrency=4))
+        with stage_context.changed(on_answers=arrived), pytest.raises(KeyboardInterrupt):
+            llm.complete(chats(*map(str, range(20))))
+        assert 0 < len(server.requests) == len(ledger) < 20
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
