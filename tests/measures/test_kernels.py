@@ -91,11 +91,13 @@ def test_rbp_has_the_values_of_cwl_eval(tmp_path, monkeypatch):
 def test_by_hand():
     # labels a: 2, b: 1, c: -1, d: unjudged. Ranking d, b, c, a:
     # DCG 1/log2(3) + 2/log2(5); ideal 2 + 1/log2(3); AP (1/2 + 2/4) / 2; RR 1/2
+    # RBP (1 - .5) (.5 + .5^3)
     qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "relevance": [2, 1, -1]})
     rows = [("q", doc, 0, rank) for rank, doc in enumerate("dbca")] + [("q", "c", 1, 0)]
     run = pd.DataFrame(rows, columns=["query_id", "doc_id", "sample", "rank"]).assign(score=1.0)
     dcg, best = 1 / np.log2(3) + 2 / np.log2(5), 2 + 1 / np.log2(3)
     values = {nDCG: dcg / best, AP: 0.5, RR: 0.5, RR(rel=2): 0.25, P @ 2: 0.5, P @ 8: 0.25}
+    values[RBP(rel=1, p=0.5)] = 0.3125
     for measure, value in values.items():
         assert by_ranking(measure, qrels, run) == pytest.approx({("q", 0): value, ("q", 1): 0})
         got = ir_measures.calc_aggregate([E(measure)], qrels, run)

@@ -173,6 +173,10 @@ def test_one_cluster_has_no_test_and_no_interval():
     assert math.isnan(two_level_mean(DIFFERENCES, ZEROS, clusters=["a"] * 6).error)
 
 
+def test_one_value_is_too_few_and_two_equal_ones_are_equal():
+    assert no_interval([1.0, 1.0]) == no_interval([1.0] * 5) != no_interval([1.0, math.nan])
+
+
 def test_equal_means_of_clusters_have_no_interval():
     d, clusters = np.array([1.0, 3.0, 2.0, 0.0, 4.0]), [1, 1, 2, 3, 3]
     test = paired_test(d, np.zeros(5), clusters=clusters)
