@@ -59,6 +59,7 @@ from fairtk.transformers.fair_qr.keywords import (
             "cafe\u0301 women",
         ),  # an accent of its own; a mark without a letter
         ("novel, Mrs. Dalloway., Virginia Woolf", "novel Mrs Dalloway Virginia Woolf"),
+        ("novel, Mrs. Dalloway.", "novel Mrs Dalloway"),
     ],
 )
 def test_keywords(answer, keywords):
