@@ -261,7 +261,10 @@ def providers(
     is_known = owners.space.known(memberships.level)
     levels, column = np.unique(memberships.level[is_known], return_inverse=True)
     if len(memberships.level) and not len(levels):
-        raise InputError(f"{where}: the provider of all documents of the run is unknown")
+        raise InputError(
+            f"{where}: the provider of all retrieved and labeled documents is unknown; add rows to "
+            "the providers, or change `unknown_values`"
+        )
     if not len(levels):
         raise InputError(
             f"{where}: providers and run have no document in common (docno "

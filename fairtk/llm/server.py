@@ -402,6 +402,7 @@ class OpenAICompatible(ChatModel):
                     if on_answers is not None:
                         on_answers([outcome for _, outcome in outcomes])
                     yield outcomes
+            _after_interrupts(interrupt)  # from here, Ctrl-C raises, because `error` is read once
             if error is not None:
                 self._server.failures, self._server.closed_until = 0, 0.0
                 raise error

@@ -68,8 +68,8 @@ def test_the_price_of_a_level_by_hand():
 
 
 def test_the_curve_is_exact():
-    found = fairtk.frontier(QRELS, {"one": run(1)}, alphas=[0, 2], resamples=20)
-    curve = found.curve
+    outcome = fairtk.frontier(QRELS, {"one": run(1)}, alphas=[0, 2], resamples=20)
+    curve = outcome.curve
     assert curve["alpha"].tolist() == [0, 2, np.inf]
     # uniform: every document is read with 5/8, so EE-D is 8 (5/8)^2 of 5
     assert curve["x"].iloc[0] == pytest.approx(8 * (5 / 8) ** 2 / 5, abs=1e-9)
@@ -83,47 +83,47 @@ def test_the_curve_is_exact():
     assert np.isnan(curve["x_low"].iloc[-1]) and curve["note"].iloc[-1].startswith(
         "no interval of x"
     )
-    assert (found.n, len(found.equal)) == (12, 0)
+    assert (outcome.n, len(outcome.equal)) == (12, 0)
 
 
 def test_two_retrievers_and_a_sampled_run():
     worse = run(1).assign(score=-run(1)["score"])
     sampled = FairSampler(alpha=0, n_samples=50, cutoff=5).transform(run(2))
     runs = {"good": run(1), "bad": worse, "even": sampled}
-    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 4], resamples=100)
-    behind = set(found.curve.loc[found.curve["dominated"], "system"])
+    outcome = fairtk.frontier(QRELS, runs, alphas=[0, 1, 4], resamples=100)
+    behind = set(outcome.curve.loc[outcome.curve["dominated"], "system"])
     assert "bad" in behind  # of "good" the uniform policy may be, by an estimate that is below it
     # at alpha 0 all three are the uniform policy, "even" by an estimate; elsewhere the reversed run
     # loses
-    bad = found.curve[found.curve["system"] == "bad"]
+    bad = outcome.curve[outcome.curve["system"] == "bad"]
     assert bad["dominated"].tolist()[1:] == [True, True, True]
-    assert (found.curve["system"] == "even").sum() == 1
+    assert (outcome.curve["system"] == "even").sum() == 1
     # the reversed run is never better than the uniform policy, the other one never worse
-    assert "good and bad reach no common value of EE_R@5" in found.summary
-    areas = found.areas.set_index("system")
+    assert "good and bad reach no common value of EE_R@5" in outcome.summary
+    areas = outcome.areas.set_index("system")
     assert list(areas.index) == ["good", "bad"]
     assert areas.loc["good", "area"] > areas.loc["bad", "area"]
     assert (areas["low"] <= areas["area"]).all() and (areas["area"] <= areas["high"]).all()
-    (pair,) = found.area_differences.to_dict("records")
+    (pair,) = outcome.area_differences.to_dict("records")
     assert (pair["one"], pair["other"]) == ("good", "bad")
     difference = areas.loc["bad", "area"] - areas.loc["good", "area"]
     assert pair["difference"] == pytest.approx(difference)
     assert pair["low"] <= difference <= pair["high"] < 0
-    assert f"area of bad minus area of good: {difference:+.4f} [" in found.summary
+    assert f"area of bad minus area of good: {difference:+.4f} [" in outcome.summary
 
 
 def test_areas_and_their_differences_are_of_the_same_draws():
     """By hand for two queries: each resample is (2, 0), (1, 1) or (0, 2) of them."""
     runs = {"one": run(1), "two": run(3)}
     qrels = QRELS[QRELS["qid"].isin(["q0", "q1"])]
-    found = fairtk.frontier(qrels, runs, alphas=[0, 2], resamples=100)
+    outcome = fairtk.frontier(qrels, runs, alphas=[0, 2], resamples=100)
     gaps = []
     for qids in (["q0"], ["q1"], ["q0", "q1"]):
         own = fairtk.frontier(
             qrels[qrels["qid"].isin(qids)], runs, alphas=[0, 2], resamples=2
         ).areas["area"]
         gaps.append(own[1] - own[0])
-    pair = found.area_differences.iloc[0]
+    pair = outcome.area_differences.iloc[0]
     assert pair["difference"] == pytest.approx(gaps[2])
     # a quarter of the draws has one query twice
     assert sorted([pair["low"], pair["high"]]) == pytest.approx([min(gaps), max(gaps)])
@@ -132,24 +132,24 @@ def test_areas_and_their_differences_are_of_the_same_draws():
 def test_equal_utility():
     # scores that follow usefulness well, and less so
     runs = {"one": run(1), "two": run(1).assign(score=lambda r: r["score"] + 0.0)}
-    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 2, 4], resamples=10)
-    assert len(found.equal) == 3
+    outcome = fairtk.frontier(QRELS, runs, alphas=[0, 1, 2, 4], resamples=10)
+    assert len(outcome.equal) == 3
     # the same run: the same price in every resample
-    assert found.equal["difference"].to_numpy() == pytest.approx(0.0)
-    assert found.equal["low"].isna().all() and found.equal["note"].str.contains("equal").all()
+    assert outcome.equal["difference"].to_numpy() == pytest.approx(0.0)
+    assert outcome.equal["low"].isna().all() and outcome.equal["note"].str.contains("equal").all()
     sweep = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=10, levels=[2.0])
     assert np.isnan(sweep.equal["x_one"]).all()
 
 
 def test_awrf_and_ndcg_have_their_own_exposure():
     groups = small_groups(DOCS, ["m", "n"] * 4, "g")
-    found = fairtk.frontier(
+    outcome = fairtk.frontier(
         QRELS, [run(1)], "AWRF@5", "E(nDCG@5)", alphas=[0, 3], groups=[groups],
         target="uniform", resamples=10,
     )  # fmt: skip
-    assert found.measures == ["AWRF(groups='g',target='uniform')@5", "E(nDCG@5)"]
-    assert found.curve["x"].iloc[0] == pytest.approx(1.0)  # even exposure of four and four
-    assert found.curve["y"].is_monotonic_increasing
+    assert outcome.measures == ["AWRF(groups='g',target='uniform')@5", "E(nDCG@5)"]
+    assert outcome.curve["x"].iloc[0] == pytest.approx(1.0)  # even exposure of four and four
+    assert outcome.curve["y"].is_monotonic_increasing
 
 
 def answers(alpha, n=60):
@@ -164,16 +164,16 @@ def answers(alpha, n=60):
 
 def test_utility_from_answers_that_are_there():
     gold = QRELS.assign(gold_answer="yes")
-    found = fairtk.frontier(
+    outcome = fairtk.frontier(
         gold, {"one": run(1)}, "EE_D@2", "EU(utility='accuracy')", alphas=[1, 2, 3],
         answers={"one": {1: answers(1), 3: answers(3)}}, cutoff=2, resamples=20,
     )  # fmt: skip
-    assert found.curve["alpha"].tolist() == [1, 2, 3]  # no deterministic ranking
+    assert outcome.curve["alpha"].tolist() == [1, 2, 3]  # no deterministic ranking
     expected = fairtk.off_policy_utility(
         gold, {1: answers(1), 3: answers(3)}, run(1), [2], "accuracy", 2
     )
-    assert found.curve["y"].iloc[1] == pytest.approx(expected.means["value"].iloc[0])
-    assert found.curve["y"].is_monotonic_increasing
+    assert outcome.curve["y"].iloc[1] == pytest.approx(expected.means["value"].iloc[0])
+    assert outcome.curve["y"].is_monotonic_increasing
 
 
 def test_wrong_input_is_refused():

@@ -48,35 +48,35 @@ def lines(path):
 
 def test_agrees_with_pt_experiment(data):
     topics, qrels = data
-    found = fairtk.Experiment(systems(), topics, qrels, MEASURES)
+    outcome = fairtk.Experiment(systems(), topics, qrels, MEASURES)
     named = systems()
     expected = pt.Experiment(
         list(named.values()), topics, qrels, MEASURES, names=list(named), perquery=True, plan="tree"
     )
     for measure in MEASURES:
         theirs = expected[expected["measure"] == str(measure)].set_index(["name", "qid"])["value"]
-        mine = found.per_query[
-            found.per_query["measure"] == fairtk.measures.format_measure(measure)
+        mine = outcome.per_query[
+            outcome.per_query["measure"] == fairtk.measures.format_measure(measure)
         ]
         mine = mine.set_index(["system", "qid"])["value"]
         np.testing.assert_allclose(mine.to_numpy(), theirs.loc[mine.index].to_numpy(), atol=1e-12)
-    assert list(found.per_query.columns) == ["system", "qid", "measure", "value"]
-    assert list(found.means.index) == ["alpha 0", "alpha 2", "fixed"]
-    assert list(found.means.columns) == ["EE_D@3", "EE_R@3", "E(nDCG@3)"]
+    assert list(outcome.per_query.columns) == ["system", "qid", "measure", "value"]
+    assert list(outcome.means.index) == ["alpha 0", "alpha 2", "fixed"]
+    assert list(outcome.means.columns) == ["EE_D@3", "EE_R@3", "E(nDCG@3)"]
 
 
 def test_prefixes_run_once_and_prompts_are_generated_once(data, tmp_path):
     topics, qrels = data
     log, model_log = tmp_path / "log", tmp_path / "model"
-    found = fairtk.Experiment(systems(log, model_log), topics, qrels, MEASURES)
+    outcome = fairtk.Experiment(systems(log, model_log), topics, qrels, MEASURES)
     assert sorted(lines(log)) == sorted(topics["qid"])  # three systems, one retrieval
     prompts = lines(model_log)
     assert len(prompts) == len(set(prompts))
     # the answer of each ranking is that of its prompt: all systems in one frame
-    answers = pd.concat([found.answers(name) for name in found.systems])
+    answers = pd.concat([outcome.answers(name) for name in outcome.systems])
     assert answers["qanswer"].str.startswith("answer ").all()
-    assert list(found.answers("fixed").columns) == ["qid", "qanswer", "answer_status"]
-    assert len(found.answers("alpha 0")) == 4 * len(topics)
+    assert list(outcome.answers("fixed").columns) == ["qid", "qanswer", "answer_status"]
+    assert len(outcome.answers("alpha 0")) == 4 * len(topics)
 
 
 def everything(results):
@@ -116,12 +116,12 @@ def test_a_worker_that_dies_is_replaced(data, tmp_path):
     topics, qrels = data
     (tmp_path / "life1").touch()
     pipeline = {"a": Retriever() >> DiesOnce(tmp_path)}
-    found = fairtk.Experiment(
+    outcome = fairtk.Experiment(
         pipeline, topics, qrels, [nDCG @ 3], executor="processes", workers=1, batch_size=4
     )
     assert not list(tmp_path.glob("life*"))
     expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
-    assert everything(found) == everything(expected)
+    assert everything(outcome) == everything(expected)
 
 
 @pytest.mark.slow
@@ -194,16 +194,16 @@ def test_a_stage_of_a_script_an_error_without_a_message_and_a_plugin_that_prints
     }
     run = {"measures": ["nDCG@3"], "batch_size": 4}
     with pytest.warns(DataWarning):
-        found = fairtk.Experiment(systems, topics, qrels, **run, executor="processes", workers=1)
+        outcome = fairtk.Experiment(systems, topics, qrels, **run, executor="processes", workers=1)
     assert (tmp_path / "ran").exists()
-    assert found.rankings("script")["query"].tolist() == topics["query"].str.upper().tolist()
+    assert outcome.rankings("script")["query"].tolist() == topics["query"].str.upper().tolist()
     with pytest.warns(DataWarning):
         here = fairtk.Experiment(systems, topics, qrels, **run)
-    for results in (found, here):
+    for results in (outcome, here):
         assert results.failures["qid"].tolist() == ["q3"]
         [error] = results.failures["error"]
         assert error.endswith(": Mute: no message (AttributeError in str())")
-        assert everything(results) == everything(found)
+        assert everything(results) == everything(outcome)
 
 
 @pytest.mark.slow
@@ -283,28 +283,33 @@ def test_a_failed_query_is_counted_and_the_rest_goes_on(data, tmp_path):
     (tmp_path / "bad").write_text("q3 q7")
     pipeline = {"good": Retriever(), "bad": Retriever() >> FailsFor(tmp_path / "bad")}
     with pytest.warns(DataWarning, match="2 of 12 queries of bad"):
-        found = fairtk.Experiment(pipeline, topics, qrels, [nDCG @ 3], batch_size=5)
-    assert found.failures[["system", "qid"]].to_numpy().tolist() == [["bad", "q3"], ["bad", "q7"]]
-    assert "FailsFor: RuntimeError: no luck with q3" in found.failures["error"][0]
-    assert found.means["failed"].to_dict() == {"good": 0, "bad": 2}
-    values = found.per_query[found.per_query["system"] == "bad"].set_index("qid")["value"]
+        outcome = fairtk.Experiment(pipeline, topics, qrels, [nDCG @ 3], batch_size=5)
+    assert outcome.failures[["system", "qid"]].to_numpy().tolist() == [["bad", "q3"], ["bad", "q7"]]
+    assert "FailsFor: RuntimeError: no luck with q3" in outcome.failures["error"][0]
+    assert outcome.means["failed"].to_dict() == {"good": 0, "bad": 2}
+    values = outcome.per_query[outcome.per_query["system"] == "bad"].set_index("qid")["value"]
     assert values["q3"] == values["q7"] == 0
-    good = found.per_query[found.per_query["system"] == "good"].set_index("qid")["value"]
+    good = outcome.per_query[outcome.per_query["system"] == "good"].set_index("qid")["value"]
     qids = [q for q in good.index if q not in ("q3", "q7")]
     assert values[qids].tolist() == good[qids].tolist()
-    for table in (found.to_markdown(), found.to_latex(), found.to_csv(), found._repr_html_()):
+    for table in (
+        outcome.to_markdown(),
+        outcome.to_latex(),
+        outcome.to_csv(),
+        outcome._repr_html_(),
+    ):
         assert "failed" in table
-    assert found.compare("good")["failed"].tolist() == [0, 2]
+    assert outcome.compare("good")["failed"].tolist() == [0, 2]
 
 
 def test_a_failed_answer_costs_its_queries_alone(data):
     topics, qrels = data
     generator = Generator(Echo(bad="words of q4"), prompt="rag", cutoff=2)
     with pytest.warns(DataWarning, match="1 of 12"):
-        found = fairtk.Experiment({"a": Retriever() % 3 >> generator}, topics, qrels, [nDCG @ 3])
-    assert found.failures["qid"].tolist() == ["q4"]
-    assert "the model choked" in found.failures["error"][0]
-    assert len(found.answers("a")) == 11
+        outcome = fairtk.Experiment({"a": Retriever() % 3 >> generator}, topics, qrels, [nDCG @ 3])
+    assert outcome.failures["qid"].tolist() == ["q4"]
+    assert "the model choked" in outcome.failures["error"][0]
+    assert len(outcome.answers("a")) == 11
 
 
 def test_fail_fast_raises(data, tmp_path):
@@ -348,10 +353,10 @@ def test_plain_measures_on_samples_are_refused_before_anything_is_generated(data
 def test_frames_are_systems_too(data):
     topics, qrels = data
     run = Retriever().transform(topics)
-    found = fairtk.Experiment({"frame": run, "pipeline": Retriever()}, topics, qrels, [nDCG @ 3])
-    means = found.means["nDCG@3"]
+    outcome = fairtk.Experiment({"frame": run, "pipeline": Retriever()}, topics, qrels, [nDCG @ 3])
+    means = outcome.means["nDCG@3"]
     assert means["frame"] == means["pipeline"]
-    assert found.systems == ["frame", "pipeline"]
+    assert outcome.systems == ["frame", "pipeline"]
     listed = fairtk.Experiment([run, Retriever()], topics, qrels, [nDCG @ 3], baseline=0)
     assert listed.baseline == listed.systems[0] == "frame of 96 rows"
     alone = fairtk.Experiment([run], qrels=qrels, measures=["nDCG@3"])
@@ -361,20 +366,20 @@ def test_frames_are_systems_too(data):
 def test_candidates_may_be_the_topics(data):
     topics, qrels = data
     run = Retriever().transform(topics).sample(frac=1, random_state=1)
-    found = fairtk.Experiment([FairSampler(n_samples=3, cutoff=3)], run, qrels, MEASURES)
+    outcome = fairtk.Experiment([FairSampler(n_samples=3, cutoff=3)], run, qrels, MEASURES)
     expected = fairtk.Experiment(
         [Retriever() >> FairSampler(n_samples=3, cutoff=3)], topics, qrels, MEASURES
     )
-    np.testing.assert_array_equal(found.means.to_numpy(), expected.means.to_numpy())
+    np.testing.assert_array_equal(outcome.means.to_numpy(), expected.means.to_numpy())
 
 
 def test_topics_without_labels_are_said_or_left_out(data):
     topics, qrels = data
     some = qrels[qrels["qid"] != "q5"]
     with pytest.warns(DataWarning, match="1 of 12"):
-        found = fairtk.Experiment([Retriever()], topics, some, [nDCG @ 3])
-    assert "q5" not in set(found.per_query["qid"])
-    assert "q5" in set(found.rankings(found.systems[0])["qid"])
+        outcome = fairtk.Experiment([Retriever()], topics, some, [nDCG @ 3])
+    assert "q5" not in set(outcome.per_query["qid"])
+    assert "q5" in set(outcome.rankings(outcome.systems[0])["qid"])
     less = fairtk.Experiment([Retriever()], topics, some, [nDCG @ 3], filter_by_qrels=True)
     assert "q5" not in set(less.rankings(less.systems[0])["qid"])
 
@@ -413,34 +418,34 @@ def test_a_dataset_gives_topics_labels_and_gold_answers(data):
     loaded = demo.load()
     pipeline = {"a": fairtk.Candidates(loaded.dataset) >> fairtk.BM25Scorer()}
     # the demo's dataset has no qrels of its own
-    found = fairtk.Experiment(
+    outcome = fairtk.Experiment(
         pipeline, qrels=loaded.qrels, measures=[nDCG @ 5], dataset=loaded.dataset
     )
-    assert found.per_query["qid"].nunique() == loaded.qrels["qid"].nunique()
-    assert np.isfinite(found.means.to_numpy()).all()
-    assert found.config["dataset"] == "lamp/2/dev"  # no path of this machine
-    assert found.config["license"] == "CC BY-NC-SA 4.0 (LaMP), if these are LaMP's files"
+    assert outcome.per_query["qid"].nunique() == loaded.qrels["qid"].nunique()
+    assert np.isfinite(outcome.means.to_numpy()).all()
+    assert outcome.config["dataset"] == "lamp/2/dev"  # no path of this machine
+    assert outcome.config["license"] == "CC BY-NC-SA 4.0 (LaMP), if these are LaMP's files"
 
 
 def test_undefined_queries_are_left_out_and_counted(data):
     topics, qrels = data
     without = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
     with pytest.warns(fairtk.errors.UndefinedWarning, match="q2"):
-        found = fairtk.Experiment({"a": Retriever()}, topics, without, [EE_R @ 3])
-    counts = found.counts.iloc[0]
+        outcome = fairtk.Experiment({"a": Retriever()}, topics, without, [EE_R @ 3])
+    counts = outcome.counts.iloc[0]
     assert (counts["n"], counts["undefined"], counts["failed"]) == (11, 1, 0)
-    values = found.per_query["value"]
+    values = outcome.per_query["value"]
     assert counts["mean"] == pytest.approx(values.dropna().mean(), abs=1e-15)
-    assert "undefined" in found.to_markdown()
+    assert "undefined" in outcome.to_markdown()
 
 
 def test_answers_are_asked_from_systems_that_have_none(data):
     topics, qrels = data
-    found = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
+    outcome = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
     with pytest.raises(ColumnError):
-        found.answers("a")
+        outcome.answers("a")
     with pytest.raises(NotFoundError, match="'b'"):
-        found.rankings("b")
+        outcome.rankings("b")
 
 
 def test_utility_per_sample(data):
@@ -448,15 +453,15 @@ def test_utility_per_sample(data):
     gold = qrels.assign(gold_answer="answer 70")
     generator = Generator(Echo(), prompt="rag", cutoff=2)
     sampler = FairSampler(n_samples=3, cutoff=2)
-    found = fairtk.Experiment(
+    outcome = fairtk.Experiment(
         {"a": Retriever() >> sampler >> generator},
         topics,
         gold,
         [EU(utility="rougeL"), E(nDCG @ 2), EE_D @ 2],
     )
-    table = found.per_sample
+    table = outcome.per_sample
     assert set(table["measure"]) == {"EU(utility='rougeL')", "E(nDCG@2)"}
     assert len(table) == 2 * 3 * len(topics)
     means = table.groupby(["measure", "qid"])["value"].mean()
-    whole = found.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
+    whole = outcome.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
     np.testing.assert_allclose(means.to_numpy(), whole.to_numpy(), atol=1e-12)

@@ -154,7 +154,7 @@ def test_base_models_go_on_with_a_text(tmp_path):
 
 @pytest.mark.parametrize("n", [32, pytest.param(512, marks=pytest.mark.slow)])
 def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
-    together, some = threading.Barrier(n, timeout=600), n // 8
+    together, extra = threading.Barrier(n, timeout=600), n // 8
     count = iter(range(10_000))
 
     def rule(prompt, _):
@@ -162,14 +162,14 @@ def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
             together.wait()
         return prompt
 
-    prompts = chats(*map(str, range(n + 2 * some)))
-    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=n + some) as ledger:
+    prompts = chats(*map(str, range(n + 2 * extra)))
+    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=n + extra) as ledger:
         llm = ledger.wrap(client(server.url, concurrency=n))
-        with pytest.raises(BudgetError, match=f"max_calls={n + some}"):
+        with pytest.raises(BudgetError, match=f"max_calls={n + extra}"):
             llm.complete(prompts)
-        assert ledger.spent.calls == len(ledger) == len(server.requests) == n + some
+        assert ledger.spent.calls == len(ledger) == len(server.requests) == n + extra
         assert server.most_running == n
     with serving(lambda prompt, _: prompt) as server, Ledger(tmp_path / "l") as ledger:
         answers = ledger.wrap(client(server.url, concurrency=n)).complete(prompts)
-        assert [one.text for one in answers] == list(map(str, range(n + 2 * some)))
-        assert len(server.requests) == some
+        assert [one.text for one in answers] == list(map(str, range(n + 2 * extra)))
+        assert len(server.requests) == extra

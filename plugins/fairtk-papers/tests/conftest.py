@@ -14,7 +14,6 @@ import pytest
 import qr_world
 import rag_world
 from chat_server import KEY
-from empty_figures import write_empty
 from fairtk_papers.fair_qr import from_trec_fair
 from hypothesis import HealthCheck, settings
 
@@ -84,16 +83,6 @@ def indexes(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def place(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def rendering(request, monkeypatch):
-    """Make all figures, but render only those of tests marked `draws` or `nightly`.
-
-    Rendering takes half of the time of a small study.
-    """
-    if not {"draws", "nightly"} & {marker.name for marker in request.node.iter_markers()}:
-        monkeypatch.setattr("matplotlib.figure.Figure.savefig", write_empty)
 
 
 @pytest.fixture(scope="session")

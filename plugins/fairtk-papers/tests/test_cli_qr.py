@@ -66,7 +66,6 @@ def exported_means(fairtk, study, folder):
     assert {"study.json", "traces.parquet", "costs.parquet"} <= {p.name for p in folder.iterdir()}
 
 
-@pytest.mark.draws
 def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     path = config(variations="max_iterations = [1, 5]", first=ONLY + "output = 'out'\n")
     done = fairtk("qr", path)

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 from chat_server import serving
-from empty_figures import write_empty
-from matplotlib.figure import Figure
 
 from fairtk import demo
 
@@ -34,9 +32,8 @@ def one_entry(questions, golds):
     del questions[1]["profile"][1:]
 
 
-@pytest.mark.draws
 @pytest.mark.slow
-def test_from_files_to_tables(tmp_path, fairtk, monkeypatch):
+def test_from_files_to_tables(tmp_path, fairtk):
     words = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 3]
     words += ["-o", tmp_path / "out"]
     plan = fairtk("rag", *map(str, words), "--dry-run")
@@ -62,7 +59,6 @@ def test_from_files_to_tables(tmp_path, fairtk, monkeypatch):
     status = fairtk("rag", *map(str, words), "--status", "--format", "csv")
     missing = [line.rsplit(",", 1)[1] for line in status.stdout.splitlines()[1:]]
     assert set(missing) == {"0"}
-    monkeypatch.setattr(Figure, "savefig", write_empty)  # they are drawn
     again = fairtk("rag", *map(str, words), "--format", "json")
     assert again.stdout.startswith("[")
     exported = tmp_path / "exported"

@@ -18,7 +18,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from fairtk.cli.group import cli
 from fairtk.llm import KeywordRefiner
 
-pytestmark = [pytest.mark.draws, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

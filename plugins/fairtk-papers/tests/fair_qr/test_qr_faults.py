@@ -163,7 +163,6 @@ def test_an_unknown_model_ends_everything(gender, tmp_path, client):
         assert len(server.requests) == 8 and results.missing.empty
 
 
-@pytest.mark.draws
 def test_the_key_stands_nowhere(gender, tmp_path, client, capfd):
     def rule(prompt, count):
         if topic(prompt) < 4:  # a server that repeats what it got

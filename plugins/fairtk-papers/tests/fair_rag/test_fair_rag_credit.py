@@ -86,7 +86,6 @@ def test_tables_pair_credit_with_exposure():
     assert places["place"].tolist() == [1, 2] and places["value"].sum() == pytest.approx(1)
 
 
-@pytest.mark.draws
 def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
     fixed = CREDIT[CREDIT["sample"] == 0]  # the policy of the deterministic run: 9/16 + 1/16
     values = values_of({0.0: CREDIT, "deterministic": fixed})
