@@ -463,5 +463,5 @@ def test_utility_per_sample(data):
     assert set(table["measure"]) == {"EU(utility='rougeL')", "E(nDCG@2)"}
     assert len(table) == 2 * 3 * len(topics)
     means = table.groupby(["measure", "qid"])["value"].mean()
-    whole = outcome.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
-    np.testing.assert_allclose(means.to_numpy(), whole.to_numpy(), atol=1e-12)
+    values = outcome.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
+    np.testing.assert_allclose(means.to_numpy(), values.to_numpy(), atol=1e-12)
