@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Tests run in several processes: torch's threads would only get into each other's way.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# Processes that tests start would each compile all modules again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-
-# A shell ignores Ctrl-C for what it starts in the background, and what that starts, too: processes
-# that tests interrupt would not notice.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Caches of data files, which are many and small here, go with the tests.
-if "FAIRTK_HOME" not in os.environ:
-    CACHES = tempfile.TemporaryDirectory(prefix="fairtk-tests-")
-    os.environ["FAIRTK_HOME"] = CACHES.name
+pytest_plugins = ["processes_of_tests"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,9 +1,6 @@
 """Fixtures of all tests; the plugin is registered by hand where it is not installed."""
 
-import os
 import shutil
-import signal
-import tempfile
 from dataclasses import replace
 
 import click.testing
@@ -23,17 +20,7 @@ from fairtk.llm import OpenAICompatible
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25
 
-# Tests run in several processes: torch's threads would only get into each other's way.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# A shell ignores Ctrl-C for what it starts in the background: see tests/conftest.py of the core.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Caches of data files, which are many and small here, go with the tests.
-if "FAIRTK_HOME" not in os.environ:
-    CACHES = tempfile.TemporaryDirectory(prefix="fairtk-tests-")
-    os.environ["FAIRTK_HOME"] = CACHES.name
+pytest_plugins = ["processes_of_tests"]
 
 if not registry.studies.names():
     plugins.register(fairtk_papers.plugin, "fairtk-papers")
