@@ -49,7 +49,7 @@ def jensen_shannon_bounds(
 def _filled(fixed: FloatArray, free: FloatArray, share: FloatArray) -> FloatArray:
     """Return the exposure with the free attention added at the lowest ratios to the target."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        ratio = np.where(share > 0, fixed / share, np.inf)
+        ratio = fixed / share  # infinite or NaN for levels without a target, which come last
         order = np.argsort(ratio, axis=1, kind="stable")
         below = np.cumsum(np.take_along_axis(share, order, axis=1), axis=1)
         held = np.cumsum(np.take_along_axis(fixed, order, axis=1), axis=1)

@@ -191,4 +191,4 @@ def remarks_on_labels(labels: Iterable[str], name: str, decided: bool) -> Iterat
 def _remark(kind: str, name: str, labels: list[str], separator: str = "") -> Remark:
     detail = f"{format_list(labels)} of {name!r}"
     detail += f" with separator={separator!r}" if separator else ""
-    return Remark(kind, "", "", len(labels), 0, (), 0, detail)
+    return Remark(kind, "", "", len(labels), 0, (), detail=detail)

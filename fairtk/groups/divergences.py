@@ -92,8 +92,8 @@ def kl_divergence(
         p_share = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
         q_share = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
         terms = p_share * np.log(p_share / q_share)
-    result = np.maximum(smoothed.per_row(terms), 0.0) / log_base(base)
-    return np.where((p_total > 0) & (q_total > 0), result, np.nan)
+    result = np.maximum(smoothed.per_row(terms), 0.0) / log_base(base)  # NaN if q is empty
+    return np.where(p_total > 0, result, np.nan)
 
 
 @dataclass(frozen=True, repr=False)

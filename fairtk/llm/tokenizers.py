@@ -51,10 +51,9 @@ class PromptTokenizer:
 
     def unknown_share(self, text: str) -> float:
         """Return the share of a text's tokens that are the unknown token."""
-        unknown = getattr(self.wrapped, "unk_token_id", None)
-        if not self._quiet or unknown is None:
+        if not self._quiet:  # as in `count`
             return 0.0
-        ids = self._ids(text)
+        ids, unknown = self._ids(text), self.wrapped.unk_token_id  # `None`: there is none
         return ids.count(unknown) / max(1, len(ids) - self.num_special_tokens_to_add())
 
     def _ids(self, text: str) -> array[int]:

@@ -454,14 +454,17 @@ def test_utility_per_sample(data):
     generator = Generator(Echo(), prompt="rag", cutoff=2)
     sampler = FairSampler(n_samples=3, cutoff=2)
     outcome = fairtk.Experiment(
-        {"a": Retriever() >> sampler >> generator},
+        {"a": Retriever() >> sampler >> generator, "b": Retriever() >> generator},
         topics,
         gold,
         [EU(utility="rougeL"), E(nDCG @ 2), EE_D @ 2],
     )
     table = outcome.per_sample
-    assert set(table["measure"]) == {"EU(utility='rougeL')", "E(nDCG@2)"}
-    assert len(table) == 2 * 3 * len(topics)
-    means = table.groupby(["measure", "qid"])["value"].mean()
-    values = outcome.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
+    sampled = table[table["system"] == "a"]
+    assert set(sampled["measure"]) == {"EU(utility='rougeL')", "E(nDCG@2)"}
+    assert len(sampled) == 2 * 3 * len(topics)
+    assert set(table.loc[table["system"] == "b", "sample"]) == {0}  # its only rankings
+    index = ["system", "measure", "qid"]
+    means = table.groupby(index)["value"].mean()
+    values = outcome.per_query.set_index(index)["value"].loc[means.index]
     np.testing.assert_allclose(means.to_numpy(), values.to_numpy(), atol=1e-12)

@@ -153,7 +153,12 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
     topics, qrels = data
     without = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
     found, evaluate = [], Evaluator.evaluate
-    for labels in (without, without, qrels):
+    for labels, versions in (
+        (without, {"fairtk": "1", "numpy": "1"}),
+        (without, {"fairtk": "2", "numpy": "1"}),
+        (without, {"fairtk": "2", "numpy": "2"}),
+        (qrels, {"fairtk": "2", "numpy": "2"}),
+    ):
         calls = []
         with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
@@ -161,12 +166,15 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
                 "fairtk.measures.evaluator.Evaluator.evaluate",
                 lambda *a, to=calls: to.append(1) or evaluate(*a),
             )
+            patch.setattr(
+                "fairtk.experiment.values.environment", lambda v=versions: {"packages": v}
+            )
             results = fairtk.Experiment(
                 {"a": system(), "b": system(alpha=2)}, topics, labels, [EE_R @ 3], save_dir=tmp_path
             )
         found.append((len(calls), [str(w.message) for w in records], tables(results)))
-    (first, said, values), (again, said_again, same), (other, nothing, _) = found
-    assert (first, again, other) == (2, 0, 2)
+    (_, said, values), (_, said_again, same), _, (_, nothing, _) = found
+    assert [calls for calls, _, _ in found] == [2, 0, 2, 2]
     assert len(said) == 1 and "1 of 12 queries of a, b ('q2')" in said[0]
     assert said_again == said
     assert not nothing

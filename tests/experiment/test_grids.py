@@ -47,7 +47,7 @@ class Places(FairTransformer):
 
 def test_settings_with_equal_texts_are_all_tried():
     values = [Silent(1), Silent(0)]
-    settings = combinations({"place": values, "other": [1, 1, 1.0, True]})
+    settings = combinations({"place": [*values, *values], "other": [1, 1, 1.0, True]})
     # 2 objects by 3 values: a number, a float and a truth value differ
     assert len(settings) == 6 and {id(one["place"]) for one in settings} == {id(v) for v in values}
     tuned = fairtk.tune(

@@ -212,6 +212,18 @@ def test_whoever_stops_reading_leaves_no_claims(tmp_path):
         assert ledger.store.file.read("SELECT * FROM claims") == []
 
 
+def test_a_call_is_claimed_when_it_can_start(tmp_path):
+    claims = []
+
+    def rule(prompt, count):
+        claims.extend(ledger.store.file.read("SELECT count(*) FROM claims"))
+        return prompt
+
+    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
+        ledger.wrap(client(server, concurrency=1)).complete(chats(*"abc"))
+        assert claims == [(1,)] * 3
+
+
 def test_claims_of_a_lapsed_lease_are_free_and_others_are_waited_for(tmp_path, capsys):
     path = tmp_path / "l"
     with serving(upper) as server, Ledger(path) as ledger:
@@ -219,6 +231,7 @@ def test_claims_of_a_lapsed_lease_are_free_and_others_are_waited_for(tmp_path, c
         claimed_elsewhere(path, *map(llm.key, chats("a", "b")))
         outcomes = {}
         thread = threading.Thread(target=lambda: outcomes.update(llm.outcomes(chats(*"abc"))))
+        begin = time.monotonic()
         thread.start()
         reports = []
 
@@ -227,6 +240,7 @@ def test_claims_of_a_lapsed_lease_are_free_and_others_are_waited_for(tmp_path, c
             return "process 1 on elsewhere" in reports[-1]
 
         wait_until(is_reported)
+        assert time.monotonic() - begin >= 2  # short waits are not reported
         assert "2 answers" in reports[-1] and str(path) in reports[-1]
         assert server.counts == {"c": 1} and thread.is_alive()
         lapse(path)

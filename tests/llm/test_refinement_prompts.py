@@ -7,7 +7,7 @@ import pytest
 from fairtk import prompts
 from fairtk.errors import ParameterError
 from fairtk.llm.prompts import as_builder
-from fairtk.llm.refinement import Refinement, RefinementPromptLike
+from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 
 NAMES = ("refine", "refine-few-shot", "refine-chain-of-thought")
 REQUEST = Refinement("nobel prize physics", "nobel physics woman", ("NB",), "gender")
@@ -29,6 +29,7 @@ def test_query_keywords_and_group_are_in_the_prompt(name):
     }
     assert prompt.name == name and isinstance(prompt, RefinementPromptLike)
     assert prompt == prompts.get(name, max_keywords=7) != prompts.get(name)
+    assert prompt == as_refinement_prompt({"name": name, "max_keywords": 7}, "a test")
     assert hash(prompt) == hash(prompts.get(name, max_keywords=7)) and name != repr(prompt)
 
 
@@ -53,3 +54,5 @@ def test_errors():
         prompts.get("refine", max_keywords=0)
     with pytest.raises(ParameterError, match="QueryRefiner"):
         as_builder(prompts.get("refine"))
+    with pytest.raises(ParameterError, match="got {'max_keywords': 7}"):
+        as_refinement_prompt({"max_keywords": 7}, "a test")

@@ -438,15 +438,15 @@ def _alpha_text(alpha: Any) -> str:
 def _boxes(
     axes: Any, parts: list[FloatArray], labels: list[str], generator: np.random.Generator
 ) -> None:
-    line = {"color": INK, "linewidth": 1}
-    axes.boxplot(
-        parts, manage_ticks=False, widths=0.5, showfliers=False, boxprops=line, whiskerprops=line,
-        capprops=line, medianprops={"color": INK, "linewidth": 2}, zorder=3,
-    )  # fmt: skip
-    axes.set_xticks(range(1, len(labels) + 1), labels)
     for i, part in enumerate(parts, 1):
         x = i + generator.uniform(-0.18, 0.18, len(part))
-        axes.plot(x, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
+        axes.plot(x, part, ".", color=BLUE, alpha=0.35, markersize=3)
+    line = {"color": INK, "linewidth": 1}
+    axes.boxplot(  # above the dots
+        parts, manage_ticks=False, widths=0.5, showfliers=False, boxprops=line, whiskerprops=line,
+        capprops=line, medianprops={"color": INK, "linewidth": 2},
+    )  # fmt: skip
+    axes.set_xticks(range(1, len(labels) + 1), labels)
     _style(axes, grid_lines="y")
 
 

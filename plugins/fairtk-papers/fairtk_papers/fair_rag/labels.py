@@ -344,7 +344,7 @@ def explain_no_labels(
     utility = settings.get_label_utility(task.number)
     values = pd.concat([documents["utility"], labels.gains.baseline["utility"]])
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
-    remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
+    remedies = [fewer] * (n_queries > 0) + ["more queries (`limit`)"]
     why = f"documents rarely improve this generator's answers. Use {', '.join(remedies)}"
     if utility.upper_bound is None and (values == 0).all():
         why = (

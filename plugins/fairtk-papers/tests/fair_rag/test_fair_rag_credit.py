@@ -89,7 +89,10 @@ def test_tables_pair_credit_with_exposure():
 def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
     fixed = CREDIT[CREDIT["sample"] == 0]  # the policy of the deterministic run: 9/16 + 1/16
     values = values_of({0.0: CREDIT, "deterministic": fixed})
-    write_figure(plot_credit(values), tmp_path / "credit.png")
+    figure = plot_credit(values)
+    limits = [axes.get_ylim() for axes in figure.axes if axes.get_visible()]
+    assert all(low == 0 and high <= 1.03 for low, high in limits)  # of shares
+    write_figure(figure, tmp_path / "credit.png")
     assert (tmp_path / "credit.png").stat().st_size > 10_000
     words = credit_text(values)
     assert "alpha 0: 0.250, 0.000" in words and "deterministic: 0.500, 0.625" in words

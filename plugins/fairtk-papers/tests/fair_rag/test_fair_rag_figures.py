@@ -117,7 +117,7 @@ def test_requests_show_their_documents():
     # without candidates there is no line, and without useful documents no hollow mark
     plain = plot_requests(run, cutoff=4, documents=3)
     assert not plain.axes[1].get_lines() and not len(plain.axes[0].get_lines()[1].get_xdata())
-    assert "less frequent documents" in plain.get_suptitle()
+    assert f"; {len(share) - 3} less frequent documents" in plain.get_suptitle()
 
 
 def test_any_measure_is_drawn_within_its_own_bounds(values):
