@@ -221,7 +221,8 @@ class Results(Artifact):
         """The values of each sample: ``system``, ``qid``, ``sample``, ``measure``, ``value``.
 
         For ``E(m)``, the value is that of ``m``; for EU, the utility of the answer. Measures of
-        exposure have no values by sample. The table is computed on first access.
+        exposure have values only for systems with one ranking per query, its sample 0. The table is
+        computed on first access.
 
         Raises:
             MissingPluginError: the plugin of a measure is not installed.
