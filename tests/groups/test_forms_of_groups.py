@@ -3,13 +3,14 @@
 from collections import namedtuple
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
 import fairtk
 from fairtk import Groups, Target
 from fairtk.errors import InputError
+
+polars = pytest.importorskip("polars")
 
 MEMBERS = {"a": "x", "b": "y", "c": "x"}
 FRAME = pd.DataFrame({"docno": [*MEMBERS], "group": [*MEMBERS.values()]})
@@ -23,7 +24,7 @@ def forms(frame):
     tuples = [*frame.itertuples(index=False, name="Row")]
     return {
         "frame": frame,
-        "polars": pl.DataFrame(frame.to_dict("list")),
+        "polars": polars.DataFrame(frame.to_dict("list")),
         "arrow": pa.Table.from_pandas(frame),
         "columns": frame.to_dict("list"),
         "records": records,
