@@ -11,6 +11,7 @@ REPAIRS = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     "<pre>": '<pre tabindex="0">',  # it may scroll
+    '<div role="list" class="citation-list">': '<div class="citation-list">',
     '<div class="output text_html">': '<div class="output text_html" tabindex="0">',
 }
 TEMPORARY = re.compile(r"/tmp/(tmp|fairtk-[a-z-]+-)\w{8}/")

@@ -145,7 +145,7 @@ def api_pages():
     described = set()
     for package, summary in packages.items():
         if package == "fairtk":
-            yield package, _top_page(summary)
+            yield package, _top_page(summary, public)
             continue
         yield package, _package_page(package, public.get(package), described)
     lines = ["# API by package", "", "Import the names that are listed here; others may move.", ""]
@@ -204,8 +204,17 @@ def _directive(value):
     return "autofunction" if callable(value) and value.__doc__ else "autodata"
 
 
-def _top_page(summary):
-    """Return the page of the package itself: its names, and where each is described."""
+def _top_page(summary, public):
+    """Return the page of the package itself: its names, and where each is described.
+
+    What no page of another package describes is described here.
+    """
+    values = [
+        getattr(importlib.import_module(package), name)
+        for package, names in public.items()
+        if package != "fairtk"
+        for name in names
+    ]
     lines = ["# fairtk", "", summary, "", "| name | says |", "| --- | --- |"]
     described_here = []
     for name in sorted(fairtk.__all__, key=str.lower):
@@ -217,7 +226,7 @@ def _top_page(summary):
         link = f"{{py:obj}}`{name} <{page.partition('#')[2]}>`" if page else f"`{name}`"
         if name in registry.measures:
             link = f"[{name}](../measures/{name}.md)"
-        elif not page and kind.__module__.startswith("fairtk"):
+        elif kind.__module__.startswith("fairtk") and not any(value is v for v in values):
             link = f"[{name}](#fairtk.{name})"
             described_here += [f".. {_directive(value)}:: fairtk.{name}", ""]
         text = first.replace("|", r"\|")

@@ -199,13 +199,13 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
     return code
 
 
-def _with_choice(error: click.NoSuchOption) -> click.NoSuchOption:
+def _with_choice(error: click.NoSuchOption) -> click.UsageError:
     """Return the error with the suggestion ``--format latex`` for ``--latex``."""
     value = error.option_name.lstrip("-")
     for param in error.ctx.command.params if error.ctx is not None else ():
         if isinstance(param.type, click.Choice) and value in param.type.choices:
-            near = [f"{param.opts[-1]} {value}"]
-            return click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+            option = f"{param.opts[-1]} {value}"
+            return click.UsageError(f"{error.message} Did you mean {option!r}?", error.ctx)
     return error
 
 
