@@ -186,8 +186,8 @@ systems = {
 }
 order = fairtk.sensitivity(qrels, systems, ["EE_R@5", "EE_L@5", "E(nDCG@5)"], cutoffs=[1, 2, 3, 5])
 print(order.summary)
-as_asked = order.table[order.table["choice"] == "as asked"]
-assert (as_asked["winner"] == "bm25").all()
+originals = order.table[order.table["choice"] == "original"]
+assert (originals["winner"] == "bm25").all()
 order.plot()
 
 # %% [markdown]

@@ -313,8 +313,8 @@ def constructor(app, what, name, obj, options, signature, note):
     if signature == "(*args, **kwargs)":
         if not inspect.isfunction(obj.__init__):
             return "", note
-        found = signature_of(obj.__init__, bound_method=True)
-        signature = stringify_signature(found, show_annotation=False, show_return_annotation=False)
+        real = signature_of(obj.__init__, bound_method=True)
+        signature = stringify_signature(real, show_annotation=False, show_return_annotation=False)
     return re.sub(r", _\w+(=<factory>|=\w+)?(?=[,)])", "", signature), note
 
 

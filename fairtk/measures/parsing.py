@@ -304,9 +304,9 @@ def _unknown_measure(name: str, names: Sequence[str]) -> NotFoundError:
     """Return the error for an unknown measure, which may be one of trec_eval."""
     error = NotFoundError("measure", name, names)
     with contextlib.suppress(ValueError):
-        found = ir_measures.parse_trec_measure(name)
-        if len(found) == 1:
-            error.args = (f"unknown measure {name!r}, trec_eval's name; write {found[0]}",)
+        same = ir_measures.parse_trec_measure(name)
+        if len(same) == 1:
+            error.args = (f"unknown measure {name!r}, trec_eval's name; write {same[0]}",)
     return error
 
 
