@@ -267,7 +267,7 @@ plt.show()
 # Usually this is `pip uninstall fairtk-top-share`; here, we delete the temporary folder. The error
 # for an unknown measure lists the known ones.
 
-# %%
+# %% tags=["prose"]
 shutil.rmtree(installed)
 try:
     run(sys.executable, "-m", "fairtk", *command)

@@ -282,7 +282,8 @@ compared = "-s fair-qr --no-variations" if FAST else ""
 study = f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared}"
 shell(f"{study} --dry-run", WORK)
 shell(study, WORK)
-print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
+report = (WORK / "study" / "report.md").read_text(encoding="utf-8")
+print(report.partition("\n\n*Means")[0])
 saved = pd.read_csv(WORK / "study" / "table.csv").set_index(["attribute", "system"])
 saved = saved.loc["gender", "AWRF"]
 assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], "AWRF"])

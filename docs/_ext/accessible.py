@@ -1,8 +1,9 @@
 """What is added to each page for those who read with a keyboard or by ear.
 
-Places of this machine, which tutorials print, are made relative.
+Places of this machine, which tutorials and recipes print, are made relative.
 """
 
+import re
 from pathlib import Path
 
 REPAIRS = {
@@ -10,8 +11,10 @@ REPAIRS = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     "<pre>": '<pre tabindex="0">',  # it may scroll
+    '<div role="list" class="citation-list">': '<div class="citation-list">',
     '<div class="output text_html">': '<div class="output text_html" tabindex="0">',
 }
+TEMPORARY = re.compile(r"/tmp/(tmp|fairtk-[a-z-]+-)\w{8}/")
 
 
 def repair(app, error):
@@ -21,6 +24,7 @@ def repair(app, error):
         text = repaired = path.read_text(encoding="utf-8")
         for wrong, right in REPAIRS.items():
             repaired = repaired.replace(wrong, right)
+        repaired = TEMPORARY.sub("", repaired)
         if repaired != text:
             path.write_text(repaired, encoding="utf-8")
 

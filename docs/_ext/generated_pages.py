@@ -16,6 +16,7 @@ import jupytext
 import nbformat
 from jupyter_cache import get_cache
 from release import placeholders, read
+from sphinx import addnodes
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 from sphinx.util.inspect import signature as signature_of
@@ -104,26 +105,26 @@ def _link(name, names):
 
 DOCUMENTED_PACKAGES = {
     "fairtk": "What most programs need: measures, transformers, experiments.",
-    "fairtk.measures": "Measures: objects and strings, your own, and where a cost comes from.",
+    "fairtk.measures": "Measures as objects and strings, and the base class of your own.",
     "fairtk.transformers": "Samplers, scorers, generators and FAIR-QR for PyTerrier pipelines.",
     "fairtk.groups": "Memberships of documents in groups, targets, and how far apart the two are.",
     "fairtk.exposure": "Browsing models, expected exposure, Plackett-Luce, on arrays.",
-    "fairtk.credit": "Credit of documents in answers: how it is made, its measures, providers.",
+    "fairtk.credit": "Credit of documents in answers: methods, measures, providers.",
     "fairtk.statistics": "Paired tests, intervals, corrections, slopes and areas.",
     "fairtk.experiment": "The durable experiment: store, executors, results.",
     "fairtk.analysis": "Curves over alpha, precision, sensitivity, off-policy estimates.",
     "fairtk.report": "Results as one page of HTML.",
-    "fairtk.llm": "Models of this machine and of servers, behind a ledger that never pays twice.",
-    "fairtk.prompts": "What a generator is asked.",
+    "fairtk.llm": "Local models and servers, and the ledger of their answers.",
+    "fairtk.prompts": "Prompt builders for generators.",
     "fairtk.utilities": "String utilities of answers.",
     "fairtk.datasets": "LaMP and TREC Fair Ranking 2022 as ir_datasets.",
     "fairtk.io": "Run files, qrels and answers, read strictly.",
     "fairtk.display": "Tables as text and figures in one style.",
     "fairtk.testing": "Contracts for plugin authors' tests.",
-    "fairtk.plugins": "Hooks, what plugins give, and what to cite for it.",
+    "fairtk.plugins": "Hooks, registries and specs for plugins, and citations.",
     "fairtk.errors": "All exceptions and warnings.",
     "fairtk.wording": "Texts of messages, for plugins.",
-    "fairtk.demo": "The packaged collection and model.",
+    "fairtk.demo": "The packaged demo: a collection and a model.",
     "fairtk_classic": "The plugin of classic group-fairness measures.",
     "fairtk_baselines": "The plugin of FA*IR, DetConstSort, DELTR, DLF, MMR and vector search.",
     "fairtk_papers": "The plugin of the two papers' studies: Towards Fair RAG, FAIR-QR.",
@@ -144,7 +145,7 @@ def api_pages():
     described = set()
     for package, summary in packages.items():
         if package == "fairtk":
-            yield package, _top_page(summary)
+            yield package, _top_page(summary, public)
             continue
         yield package, _package_page(package, public.get(package), described)
     lines = ["# API by package", "", "Import the names that are listed here; others may move.", ""]
@@ -200,12 +201,22 @@ def _package_page(package, names, described):
 def _directive(value):
     if isinstance(value, type):
         return "autoexception" if issubclass(value, BaseException) else "autoclass"
-    return "autofunction" if callable(value) else "autodata"
+    return "autofunction" if callable(value) and value.__doc__ else "autodata"
 
 
-def _top_page(summary):
-    """Return the page of the package itself: its names, and where each is described."""
+def _top_page(summary, public):
+    """Return the page of the package itself: its names, and where each is described.
+
+    What no page of another package describes is described here.
+    """
+    values = [
+        getattr(importlib.import_module(package), name)
+        for package, names in public.items()
+        if package != "fairtk"
+        for name in names
+    ]
     lines = ["# fairtk", "", summary, "", "| name | says |", "| --- | --- |"]
+    described_here = []
     for name in sorted(fairtk.__all__, key=str.lower):
         value = getattr(fairtk, name)
         kind = value if isinstance(value, type) or inspect.isfunction(value) else type(value)
@@ -215,8 +226,12 @@ def _top_page(summary):
         link = f"{{py:obj}}`{name} <{page.partition('#')[2]}>`" if page else f"`{name}`"
         if name in registry.measures:
             link = f"[{name}](../measures/{name}.md)"
-        lines.append(f"| {link} | {_escaped(first)} |")
-    return "\n".join([*lines, ""])
+        elif kind.__module__.startswith("fairtk") and not any(value is v for v in values):
+            link = f"[{name}](#fairtk.{name})"
+            described_here += [f".. {_directive(value)}:: fairtk.{name}", ""]
+        text = first.replace("|", r"\|")
+        lines.append(f"| {link} | {text} |")
+    return "\n".join([*lines, "", "```{eval-rst}", *described_here, "```", ""])
 
 
 def tutorial_pages():
@@ -289,14 +304,45 @@ def with_outputs(app, error):
 
 
 def constructor(app, what, name, obj, options, signature, note):
-    """Return the signature of a transformer's constructor, which PyTerrier's ``__new__`` hides."""
-    if what == "class" and signature == "(*args, **kwargs)" and inspect.isfunction(obj.__init__):
-        return stringify_signature(signature_of(obj.__init__, bound_method=True)), note
-    return None
+    """Return the signature of a class without types and private fields.
+
+    PyTerrier's ``__new__`` hides that of a transformer's constructor.
+    """
+    if what != "class" or signature is None:
+        return None
+    if signature == "(*args, **kwargs)":
+        if not inspect.isfunction(obj.__init__):
+            return "", note
+        real = signature_of(obj.__init__, bound_method=True)
+        signature = stringify_signature(real, show_annotation=False, show_return_annotation=False)
+    return re.sub(r", _\w+(=<factory>|=\w+)?(?=[,)])", "", signature), note
+
+
+def fields(app, what, name, obj, skip, options):
+    """Leave out the fields of a named tuple, which its own words describe."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
+LONGEST_VALUE = 120
+
+
+def without_values(app, doctree):
+    """Leave out values that are objects, or longer than their description."""
+    for value in list(doctree.findall(addnodes.desc_annotation)):
+        text = value.astext()
+        if text.startswith(" = ") and ("<" in text or len(text) > LONGEST_VALUE):
+            value.parent.remove(value)
 
 
 def described(app, what, name, obj, options, lines):
-    """Take a constant's words from where it is written; those of its type are none."""
+    """Take a constant's words from where it is written; those of its type are none.
+
+    Napoleon reads the words before a colon as a type: they are put back.
+    """
+    kind = next((line for line in lines if line.startswith(":type: ")), None)
+    if what in ("attribute", "property") and kind is not None:
+        lines.remove(kind)
+        lines[0] = f"{kind.removeprefix(':type: ')}: {lines[0]}"
     if what != "data":
         return
     lines.clear()
@@ -312,6 +358,10 @@ def plain(app, context, lines):
     """Escape the help of a command, which is not markup; blocks are code."""
     written, in_block = [], False
     for line in lines:
+        if line.strip().startswith(":default:"):
+            written.append(line.replace("'", ""))  # of repr
+            continue
+        line = line.replace("**Required** ", "Required. ")
         block = line.startswith("| ")
         if block and not in_block:
             written += ["::", ""]
@@ -334,6 +384,8 @@ def setup(app):
     app.connect("build-finished", with_outputs)
     app.connect("autodoc-process-signature", constructor)
     app.connect("autodoc-process-docstring", described)
+    app.connect("autodoc-skip-member", fields)
+    app.connect("doctree-read", without_values)
     for part in ("description", "options", "epilog"):
         app.connect(f"sphinx-click-process-{part}", plain)
     return {"parallel_read_safe": True}

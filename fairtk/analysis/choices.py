@@ -57,10 +57,10 @@ class Sensitivity:
     """The order of systems under other settings.
 
     Attributes:
-        table: one row per measure and setting, first the original ones (``choice`` is ``"as
-            asked"``): ``tau`` (Kendall's tau-b between the means of the systems and the original
-            ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""`` for a
-            tie), ``flips`` (whether the winner differs from the original one),
+        table: one row per measure and setting, first the original ones (``choice`` is
+            ``"original"``): ``tau`` (Kendall's tau-b between the means of the systems and the
+            original ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""``
+            for a tie), ``flips`` (whether the winner differs from the original one),
             ``discordant_pairs`` (the number of pairs of systems in the opposite order), ``defined``
             (the smallest number of queries of a mean), ``note`` (the reason if there is no value).
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
@@ -89,9 +89,9 @@ class Sensitivity:
         """The settings that change the winner, in words."""
         lines = []
         for measure, part in self.table.groupby("measure", sort=False):
-            first = part[part["choice"] == "as asked"].iloc[0]
+            first = part[part["choice"] == "original"].iloc[0]
             flips = part[part["flips"]]
-            others = part[(part["choice"] != "as asked") & (part["note"] == "")]
+            others = part[(part["choice"] != "original") & (part["note"] == "")]
             wins = f"{_short(first['winner'])} wins" if first["winner"] else "several systems tie"
             if flips.empty:
                 lines.append(f"{measure}: {wins}, also with all {len(others)} other settings.")
@@ -134,7 +134,7 @@ class Sensitivity:
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        changed = self.table[self.table["choice"] != "as asked"]
+        changed = self.table[self.table["choice"] != "original"]
         rank = {choice: i for i, choice in enumerate(dict.fromkeys(changed["choice"]))}
         rows = sorted(
             {(row.choice, row.setting) for row in changed.itertuples()},
@@ -173,7 +173,7 @@ class Sensitivity:
         table = self._table()
         rows = []
         for measure, part in self.table.groupby("measure", sort=False):
-            others = part[part["choice"] != "as asked"]
+            others = part[part["choice"] != "original"]
             lowest = others["tau"].min()
             rows.append(
                 [str(measure), part["winner"].iloc[0] or "tie", str(len(others)),
@@ -483,13 +483,13 @@ def sensitivity(
         Variant(choice.choice, choice.setting, (text, choice.measure), choice.why)
         for text, measure in complete.items()
         for choice in [
-            Variant("as asked", "", measure),
+            Variant("original", "", measure),
             *variants(measure, [c for c in vary if c != "judgments"], cutoffs, given_groups),
         ]
     ]
     means, remarks = _means(labels, frames, all_variants)
-    labels_as_asked = {"", *map(format_measure, complete.values())}
-    emit(remark for remark in remarks if remark.measure in labels_as_asked)
+    original_labels = {"", *map(format_measure, complete.values())}
+    emit(remark for remark in remarks if remark.measure in original_labels)
     if "judgments" in vary:
         for name, others in judgments(labels, frames):
             relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]
@@ -549,7 +549,7 @@ def _outcome(
     base = {
         v.measure[0]: m[0]
         for v, m in zip(all_variants, means, strict=True)
-        if v.choice == "as asked"
+        if v.choice == "original"
     }
     for variant, (values, defined, note) in zip(all_variants, means, strict=True):
         text = variant.measure[0]

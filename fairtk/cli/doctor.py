@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from typing import Any
 
 import click
 
 from fairtk.cli.options import FILE, printing_options
-from fairtk.cli.output import echo, show
+from fairtk.cli.output import echo, show, wrapped_on_terminal
 from fairtk.cli.signature import in_options, signature_command
 from fairtk.errors import DataWarning, InputError
-
-_WIDTH = 98
 
 
 @signature_command(
@@ -55,17 +52,11 @@ def command(
         counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
         lines = [diagnosis.verdict, counts, ""]
         for finding in diagnosis.findings:
-            lines += _wrapped(f"{finding.level}: {finding.text}", "  ")
             remedy = in_options(finding.remedy, click.get_current_context().command)
-            lines += _wrapped(f"  -> {remedy}", "     ")
+            lines += wrapped_on_terminal(f"{finding.level}: {finding.text}", "  ")
+            lines += wrapped_on_terminal(f"  -> {remedy}", "     ")
         show("\n".join(lines).rstrip(), diagnosis.table, form, output)
     if diagnosis.number("error"):
         raise InputError(f"{', '.join(run)}: {diagnosis.summary}")
     if diagnosis.number("warning"):
         warnings.warn(f"{', '.join(run)}: {diagnosis.summary}", DataWarning, stacklevel=1)
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )

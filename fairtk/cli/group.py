@@ -181,6 +181,8 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         error.show()
         return error.exit_code
     except click.UsageError as error:
+        if isinstance(error, click.NoSuchOption):
+            error = _with_choice(error)
         where = error.ctx.command_path if error.ctx is not None else "fairtk"
         text = f"{error.format_message().rstrip('.')} (see {where} --help)"
         code = error.exit_code
@@ -195,6 +197,16 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         text, code = described(error, debug)
     click.echo(f"Error: {printable(text)}", err=True)
     return code
+
+
+def _with_choice(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error with the suggestion ``--format latex`` for ``--latex``."""
+    value = error.option_name.lstrip("-")
+    for param in error.ctx.command.params if error.ctx is not None else ():
+        if isinstance(param.type, click.Choice) and value in param.type.choices:
+            option = f"{param.opts[-1]} {value}"
+            return click.UsageError(f"{error.message} Did you mean {option!r}?", error.ctx)
+    return error
 
 
 @click.group(
@@ -236,6 +248,7 @@ def _load(point: Plugin, check_version: bool) -> click.Command | None:
             command = point.point.load()
         if not isinstance(command, click.Command):
             raise PluginError(f"{point.module} must be a click command, got {command!r}")
+        command.name = point.command
     except (Exception, SystemExit) as error:
         point.reject(error)
         return None
@@ -264,7 +277,7 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback)
     def called(*args: Any, **options: Any) -> Any:
         context = click.get_current_context()
-        _refuse_overwriting(context)
+        _check_written_files(context)
         _begin()
         try:
             return callback(*args, **options)
@@ -275,8 +288,8 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _refuse_overwriting(context: click.Context) -> None:
-    """Raise if a command would write to a file that it reads."""
+def _check_written_files(context: click.Context) -> None:
+    """Raise if a command would write to a file that it reads, or to a folder that is absent."""
     from fairtk.io.tables import name_and_path
 
     read: dict[str, str] = {}
@@ -297,6 +310,9 @@ def _refuse_overwriting(context: click.Context) -> None:
             raise InputError(
                 f"{param.opts[-1]} {file} would overwrite the input {same}; choose another file"
             )
+        is_file = not getattr(param.type, "dir_okay", True)
+        if is_file and not os.path.isdir(os.path.dirname(file) or os.curdir):
+            raise InputError(f"{file}: no such folder")
 
 
 def _begin() -> None:

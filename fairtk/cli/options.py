@@ -30,7 +30,13 @@ class InputFile(click.Path):
             if STDIN in ctx.meta:
                 raise InputError("'-' (standard input) can be given only once")
             ctx.meta[STDIN] = True
-        return super().convert(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "@" not in str(value):
+                raise
+            text = f"{error.message.rstrip('.')}; if it is a measure, write -m before it"
+            raise click.BadParameter(text, ctx, param) from None
 
 
 class GroupsFile(InputFile):
@@ -42,6 +48,20 @@ class GroupsFile(InputFile):
 
         super().convert(name_and_path(value)[1], param, ctx)
         return value
+
+
+class FigureFile(click.Path):
+    """A figure to write."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path if its suffix is that of a figure."""
+        from fairtk.display.figures import figure_format
+
+        figure_format(value)
+        return super().convert(value, param, ctx)
 
 
 FILE = InputFile()
@@ -109,8 +129,8 @@ SHARED: dict[str, dict[str, Any]] = {
 
 def plot_option(help: str) -> Decorator:
     """Return the option ``--plot``."""
-    kind = click.Path(dir_okay=False)
-    return click.option("--plot", type=kind, metavar="FILE", help=f"{help} (.svg, .pdf or .png).")
+    text = f"{help} (.svg, .pdf or .png)."
+    return click.option("--plot", type=FigureFile(), metavar="FILE", help=text)
 
 
 page_option = click.option(
@@ -140,6 +160,7 @@ format_option = click.option(
     show_default=True,
     help="The format of the output; csv and json have all digits.",
 )
+"""The option ``--format`` of commands that print a table."""
 output_option = click.option(
     "-o",
     "--output",

@@ -107,6 +107,16 @@ def wrapped_lines(
     return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, _width())
 
 
+def wrapped_on_terminal(text: str, indent: str) -> list[str]:
+    """Return a sentence as lines that fit a terminal; as one line for a pipe or a file."""
+    if not on_terminal(sys.stdout):
+        return [text]
+    width = min(_PLAIN_WIDTH, _width())
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
 def _width() -> int:
     return shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
 

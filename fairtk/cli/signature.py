@@ -233,10 +233,13 @@ def descriptions(docstring: str) -> dict[str, str]:
 
 def split_description(text: str) -> tuple[str, str]:
     """Return the first sentence of a description, and the default from its "`None` for ..."."""
+    is_value = text.startswith('``"')  # which is lower case
     text = _MARKS.sub("", text)
     default = _DEFAULT.search(text)
     sentence = re.split(r"\.(?: (?=[A-Z])|$)", _DEFAULT.sub("", text))[0]
-    return f"{sentence[:1].upper()}{sentence[1:]}.", default[1] if default else ""
+    if not is_value:
+        sentence = sentence[:1].upper() + sentence[1:]
+    return f"{sentence}.", default[1] if default else ""
 
 
 def given_options(names: str) -> dict[str, Any]:

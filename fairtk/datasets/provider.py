@@ -51,7 +51,7 @@ def get_topics(dataset: Any) -> pd.DataFrame:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
 
     Returns:
-        ``qid`` and the other fields of the queries (LaMP: ``query``, ``question``).
+        ``qid`` and the other fields of the queries, for LaMP ``query`` and ``question``.
 
     Raises:
         NotFoundError: the id is unknown.

@@ -247,6 +247,19 @@ def despine(*every: Any) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
+def figure_format(path: str | PathLike[str]) -> str:
+    """Return the format of a figure by the suffix of its file.
+
+    Raises:
+        ParameterError: the suffix is not supported.
+    """
+    target = checks.path("path", path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in _DATES:
+        raise ParameterError(f"a figure must be an .svg, .pdf or .png file, got {target.name!r}")
+    return kind
+
+
 def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
     """Write a figure to a file; equal figures give equal bytes.
 
@@ -263,10 +276,7 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
     """
     import matplotlib
 
-    target = checks.path("path", path)
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in _DATES:
-        raise ParameterError(f"a figure must be an .svg, .pdf or .png file, got {target.name!r}")
+    target, kind = checks.path("path", path), figure_format(path)
     with matplotlib.rc_context(_SETTINGS), atomic_write(target) as temporary:
         figure.savefig(temporary, format=kind, metadata=_DATES[kind], dpi=150)
     return target

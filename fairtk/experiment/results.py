@@ -338,7 +338,7 @@ class Results(Artifact):
         """Return what is known about a measure: its direction, bounds, caveat, parts and more.
 
         Args:
-            measure: a measure or its label. ``AWRF@10`` matches an AWRF@10 with any groups and
+            measure: a measure or its label. ``AWRF@10`` matches this measure with any groups and
                 target, if there is only one.
 
         Raises:

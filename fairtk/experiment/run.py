@@ -765,7 +765,8 @@ def export(
         groups: see `open_results`.
         target: see `open_results`.
         setting: the name of a study's settings, required if the folder has results of several.
-        chains: see `open_results`.
+        chains: the chains of a save_dir to export instead, as in
+            `fairtk.experiment.stored_results`.
 
     Returns:
         The folders that were written. `open_results` opens those in the form ``"parquet"``.

@@ -35,7 +35,8 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path whose file replaces the target when the block succeeds.
 
     If the block raises, the target stays as it was. The temporary file is in the target's folder
-    and has its suffixes. Links are followed, and an existing file keeps its permissions.
+    and has its suffixes. Links are followed, and an existing file keeps its permissions. For
+    example::
 
         with atomic_write("run.txt") as temporary:
             temporary.write_text("...")

@@ -164,6 +164,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         cls.DEFAULT = cls.MISSING
 
     def __init__(self, **params: Any) -> None:
+        if self.NAME is None:  # of ir_measures
+            names = "NAME, PRETTY_NAME, BETTER, MISSING"
+            raise ParameterError(f"measure {type(self).__name__} must declare {names}")
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
                 raise ParameterError(

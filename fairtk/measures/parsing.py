@@ -16,7 +16,7 @@ from fairtk import checks
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
-from fairtk.wording import did_you_mean
+from fairtk.wording import did_you_mean, short
 
 
 def parse(text: Any, groups: Callable[[str | None], Any] | None = None) -> Any:
@@ -31,12 +31,18 @@ def parse(text: Any, groups: Callable[[str | None], Any] | None = None) -> Any:
 
     Raises:
         ParameterError: the string is not a measure, or a parameter is unknown or invalid.
-        NotFoundError: the measure is unknown; the nearest is suggested.
+        NotFoundError: the measure is unknown; the nearest, or that of a name of trec_eval, is
+            suggested.
     """
     if isinstance(text, ir_measures.Measure):
         check_params(text)
         return text
-    reader = _Reader(str(text).strip(), groups)
+    if not isinstance(text, str):
+        raise ParameterError(
+            f"expected a measure or its name, got {short(text)}; a measure of your own is an "
+            "instance of a subclass of fairtk.FairMeasure"
+        )
+    reader = _Reader(text.strip(), groups)
     try:
         return reader.read()
     except InputError as error:
@@ -220,7 +226,7 @@ class _Reader:
                 self.node = node
                 known = ir_measures.measures.registry
                 if name not in known and name not in (names := known_names()):
-                    raise NotFoundError("measure", name, names)
+                    raise _unknown_measure(name, names)
                 return known[name]
             case ast.Tuple([_, second, *_]):
                 self.node = second
@@ -285,10 +291,23 @@ class _Reader:
             raise self._unreadable() from None
 
     def _unreadable(self) -> ParameterError:
-        return ParameterError(
-            f"invalid measure {_clipped(self.text, 100)!r}; write Name, Name@5 or "
-            "Name(parameter=value)@5"
-        )
+        invalid = f"invalid measure {_clipped(self.text, 100)!r}"
+        similar = re.sub(r"(?<=\w)-(?=\w)", "_", self.text)  # papers write EE-D
+        if similar != self.text:
+            with contextlib.suppress(ParameterError):
+                if name_and_params(similar)[0] in known_names():
+                    return ParameterError(f"{invalid}; did you mean {similar!r}?")
+        return ParameterError(f"{invalid}; write Name, Name@5 or Name(parameter=value)@5")
+
+
+def _unknown_measure(name: str, names: Sequence[str]) -> NotFoundError:
+    """Return the error for an unknown measure, which may be one of trec_eval."""
+    error = NotFoundError("measure", name, names)
+    with contextlib.suppress(ValueError):
+        same = ir_measures.parse_trec_measure(name)
+        if len(same) == 1:
+            error.args = (f"unknown measure {name!r}, trec_eval's name; write {same[0]}",)
+    return error
 
 
 def _clipped(text: str, longest: int) -> str:

@@ -342,11 +342,11 @@ class FairSampler(Sampler):
         seed: the seed, any integer.
         method: how rankings of a query are drawn: ``"independent"``, or ``"stratified"``, which
             lowers the variance of means over samples.
-        target_disparity: instead of alpha, the EE_D@cutoff that the rankings should have
+        target_disparity: instead of alpha, the ``EE_D@cutoff`` that the rankings should have
             (normalized, MU, the paper's bounds), in (0, 1]; 1 is that of the run.
-        max_relevance_loss: instead of alpha, the largest expected loss of nDCG@cutoff, as a share
-            of the run's, in [0, 1); 0.05 is 5 %. The smallest alpha within the loss is used. In the
-            run, tied scores are sorted by ``rank``, or by docno, descending.
+        max_relevance_loss: instead of alpha, the largest expected loss of ``nDCG@cutoff``, as a
+            share of the run's, in [0, 1); 0.05 is 5 %. The smallest alpha within the loss is used.
+            In the run, tied scores are sorted by ``rank``, or by docno, descending.
         relevance: only with `max_relevance_loss`: labels (``qid``, ``docno``, ``label``), or
             ``"scores"`` for the scores of the run, scaled to [0, 1] per query.
 

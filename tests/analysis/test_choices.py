@@ -37,7 +37,7 @@ def row(found, choice, setting):
 
 def test_the_cutoff_flips_the_winner():
     found = fairtk.sensitivity(QRELS, RUNS, "EE_R@1", vary=["cutoff"], cutoffs=[1, 2, 3])
-    assert row(found, "as asked", "")["winner"] == "early"
+    assert row(found, "original", "")["winner"] == "early"
     # at 2 both show one useful document, at 3 late shows both
     two, three = row(found, "cutoff", "@2"), row(found, "cutoff", "@3")
     assert (two["winner"], two["flips"], two["discordant_pairs"]) == ("", True, 0)
@@ -59,7 +59,7 @@ def test_a_cutoff_given_twice_stands_once():
 
 def test_settings_that_change_nothing_keep_the_order():
     found = fairtk.sensitivity(QRELS, RUNS, ["EE_R@3"], vary=["bounds", "browsing"])
-    assert set(found.table["choice"]) == {"as asked", "bounds", "browsing"}
+    assert set(found.table["choice"]) == {"original", "bounds", "browsing"}
     exact = row(found, "bounds", "exact")
     assert (exact["tau"], exact["flips"]) == (1.0, False)
     # late: 1/log2(3) + 1/log2(4) = 1.13 of the useful; early: 1
@@ -69,7 +69,7 @@ def test_settings_that_change_nothing_keep_the_order():
 def test_labels_that_are_missing():
     # x is shown above b: if x were useful, early would win at 3 as well
     found = fairtk.sensitivity(QRELS, RUNS, "P@3", vary=["judgments"])
-    assert row(found, "as asked", "")["winner"] == "late"
+    assert row(found, "original", "")["winner"] == "late"
     useful = row(found, "judgments", "unjudged useful")
     assert (useful["winner"], useful["flips"]) == ("", True)  # x and a; a and b
 
@@ -101,7 +101,7 @@ def test_samples_and_gold_answers_keep_their_columns():
     found = fairtk.sensitivity(
         QRELS, {"s": sampled, "late": RUNS["late"]}, "E(P@3)", vary=["judgments"]
     )
-    assert row(found, "as asked", "")["winner"] == "late"
+    assert row(found, "original", "")["winner"] == "late"
 
 
 def test_groups_targets_and_policies():
@@ -110,7 +110,7 @@ def test_groups_targets_and_policies():
         QRELS, RUNS, "AWRF@2", groups=[groups], target="uniform", cutoffs=[1]
     )
     assert set(found.table["choice"]) == {
-        "as asked", "browsing", "patience", "cutoff", "target", "unlabeled", "base", "judgments",
+        "original", "browsing", "patience", "cutoff", "target", "unlabeled", "base", "judgments",
     }  # fmt: skip
     assert row(found, "target", "relevance")["note"] == ""
     assert set(found.table["measure"]) == {"AWRF@2"}

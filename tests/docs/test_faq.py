@@ -26,12 +26,14 @@ def names():
     bm25 = fairtk.BM25Scorer()(demo.candidates)
     runs = {"bm25": bm25, "fair": FairSampler(alpha=2, n_samples=5, cutoff=10)(bm25)}
     table = bm25[["docno"]].drop_duplicates()
-    groups = Groups.from_frame(table.assign(group=["blog", "news"] * (len(table) // 2)), "source")
+    half = len(table) // 2
+    table = table.assign(gender=["f", "m"] * half, region=["north"] * half + ["south"] * half)
+    groups = Groups.from_frame(table.assign(group=["blog", "news"] * half), "source")
     return {
         "pd": pd, "fairtk": fairtk, "EE_D": EE_D, "E": E, "Generator": Generator,
         "OpenAICompatible": OpenAICompatible, "base_url": "http://127.0.0.1:1/v1",
         "llm": lambda prompts: ["red" for _ in prompts],
-        "qrels": qrels, "runs": runs, "groups": groups,
+        "qrels": qrels, "runs": runs, "groups": groups, "table": table,
         "results": fairtk.evaluate(qrels, runs, ["EE_D@5", "E(nDCG@5)"]),
     }  # fmt: skip
 
@@ -53,6 +55,19 @@ def test_several_publishers(names):
     shares = names["shares"].set_index("provider")["exposure"]
     # ranks 1 and 2 have equal attention: a gives 1/2 to two owners, b 1/2 to Lee
     assert shares.to_dict() == pytest.approx({"Kim": 1 / 4, "Lee": 1 / 2 + 1 / 4})
+
+
+def test_columns_are_crossed_attributes(names):
+    (question,) = [q for q in BLOCKS if "own group labels" in q]
+    exec(BLOCKS[question], names)
+    [label] = fairtk.evaluate(
+        names["qrels"],
+        names["runs"],
+        ["AWRF@10"],
+        groups=names["attributes"],
+        target="uniform",
+    ).measures
+    assert label == "AWRF(groups='gender*region',target='uniform')@10"
 
 
 def test_the_bar_chart_has_all_systems_and_the_target(names, tmp_path, monkeypatch):

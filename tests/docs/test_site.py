@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from fairtk.cli.group import cli
 from fairtk.plugins import registry
 from fairtk.plugins.references import SITE as ADDRESS
 from fairtk.plugins.references import help_address
@@ -30,6 +31,7 @@ PAGES = (
     "tutorials/04_group_fairness_trec_fair.html",
     "api/fairtk.transformers.html",
     "cookbook/run_files.html",
+    "citing.html",
     "cli.html",
 )
 WIDTHS = {"phone": 390, "desk": 1280}
@@ -115,6 +117,22 @@ def test_commands_can_be_copied():
     assert "fairtk compare qrels.txt *.run -m EE_R@5 --test" in text_of_page
     assert "Treat warnings as errors (fairtk --help lists them)" in text_of_page
     assert "mailto:" not in text and "`" not in text_of_page
+
+
+def test_commands_have_their_names():
+    text = (SITE / "cli.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]*>", "", text))
+    commands = [point.command for point in cli.entry_points]
+    assert {name for name in commands if f"\nfairtk {name} [OPTIONS]" not in text} == set()
+    assert "**" not in text and "\\@" not in text and "KIND is" in text
+
+
+def test_descriptions_are_whole(pages):
+    """An example is code, a field of a named tuple has words, and a colon begins no type."""
+    broken = ("<blockquote", "Alias for field number", ">Type<span", "mailto:", "typing.", "=&lt;")
+    for path in (SITE / "api").glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert [mark for mark in broken if mark in text] == [], path
 
 
 def test_no_marks_of_the_sources_are_left(pages):

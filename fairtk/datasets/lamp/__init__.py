@@ -2,7 +2,7 @@
 
 Each query has the profile of its user, whose entries are the query's candidate documents. Retrieval
 uses the field ``text`` of documents; prompts use the other fields. The data come from the official
-URLs, or from a local folder with the official files:
+URLs, or from a local folder with the official files::
 
     from fairtk.datasets import lamp
     dataset = lamp.from_folder("my/folder", task=4)

@@ -1,7 +1,7 @@
 """TREC Fair Ranking 2022: topics with keywords, articles, groups and official targets.
 
 The datasets ``trec-fair/2022/train/keywords`` and ``trec-fair/2022/eval`` come from the official
-URLs, or from a local folder with the official files:
+URLs, or from a local folder with the official files::
 
     from fairtk.datasets import trec_fair
     dataset = trec_fair.from_folder("my/folder", split="eval")

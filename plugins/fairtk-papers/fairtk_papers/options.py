@@ -41,7 +41,7 @@ _STUDY = (
     click.option("--workers", type=int,
                  help="The number of worker processes.  [default: one per GPU, or per core]"),
     click.option("--scheduler", metavar="ADDRESS",
-                 help="The Dask scheduler for --executor dask: tcp://HOST:PORT, or its scheduler "
+                 help="The Dask scheduler for --executor dask: `tcp://HOST:PORT`, or its scheduler "
                  "file.  [default: a local cluster]"),
     click.option("--dry-run", is_flag=True,
                  help="Print what is missing and what it costs, and stop."),
@@ -90,16 +90,20 @@ class ModelOption(click.Option):
         super().__init__(*names, metavar="KIND:MODEL", **settings)
         self.use, self.default_text = use, default_text
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the option and its help."""
+    @property
+    def help(self) -> str:
+        """The help, with the kinds of models."""
         from fairtk import plugins
         from fairtk.llm import list_model_kinds
 
         plugins.loaded_plugins()
         kinds = [f"{name} ({spec.summary})" for name, spec in list_model_kinds(self.use).items()]
         repeated = " Repeatable." * self.multiple
-        self.help = f"KIND is {', '.join(kinds)}.{repeated}  [default: {self.default_text}]"
-        return super().get_help_record(ctx)
+        return f"KIND is {', '.join(kinds)}.{repeated}  [default: {self.default_text}]"
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        """Ignore the help that click sets."""
 
 
 def open_ledger(

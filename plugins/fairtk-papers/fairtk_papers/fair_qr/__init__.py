@@ -1,5 +1,7 @@
 """The study of FAIR-QR: a comparison with baselines, saved and resumable.
 
+For example::
+
     from fairtk.llm import KeywordRefiner
     from fairtk_papers.fair_qr import QrStudy, from_trec_fair
 

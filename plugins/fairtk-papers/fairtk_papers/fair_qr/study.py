@@ -171,6 +171,8 @@ def _most_calls(
 class QrStudy:
     """The comparison of FAIR-QR with its baselines in the paper's Table 1, and of its settings.
 
+    For example::
+
         data = from_trec_fair("my/folder")
         study = QrStudy(data, "study", KeywordRefiner())
         results = study.run()
