@@ -41,8 +41,8 @@ _STUDY = (
     click.option("--workers", type=int,
                  help="The number of worker processes.  [default: one per GPU, or per core]"),
     click.option("--scheduler", metavar="ADDRESS",
-                 help="The Dask scheduler for --executor dask: `tcp://HOST:PORT`, or its scheduler "
-                 "file.  [default: a local cluster]"),
+                 help="The Dask scheduler, required by --executor dask: `tcp://HOST:PORT`, or its "
+                 "scheduler file."),
     click.option("--dry-run", is_flag=True,
                  help="Print what is missing and what it costs, and stop."),
     click.option("--status", is_flag=True,
