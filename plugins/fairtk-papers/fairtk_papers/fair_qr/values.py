@@ -301,7 +301,8 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
-    times = [wait, local, system.total("training") + system.choices["seconds"].sum()]
+    training = system.total("training") if system.choices.empty else system.choices["seconds"].sum()
+    times = [wait, local, training]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 
