@@ -481,8 +481,8 @@ class QrSettings(Settings):
             at a time.
         options: settings of the other systems, by name.
         tuning: grids of settings by system, one or a list. Each fold is ranked with the settings
-            that have the best product on the other folds (`fairtk.tune`). `None` for the default
-            grids of all systems, empty for no tuning.
+            that have the best product on the other folds (`fairtk.cross_fit`). `None` for the
+            default grids of all systems, empty for no tuning.
     """
 
     systems: NAMES = ()

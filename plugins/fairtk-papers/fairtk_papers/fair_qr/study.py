@@ -83,6 +83,8 @@ _OUTSIDE_PROMPTS = (
     "qrels",
 )
 """Settings that do not change the prompts, only how many are sent."""
+_CALL = ("qid", "group", "query", "added", "dropped")
+"""The columns of a trace that identify a call."""
 _UPPER_BOUND = (
     "Calls are an upper bound: the maximum number of refinements for each topic. Tokens and price "
     "are estimates: answers of the maximum length, prompts as long as the first. "
@@ -666,12 +668,18 @@ class QrStudy:
         settings = [candidates[fold][name] for fold, name in chosen.items()]
         notes = [note for name in results.systems for note in results.notes(name)["note"]]
         seconds = sum(note["seconds"] + note["training"] for note in notes)
-        calls = sum(row["iteration"] > 0 for note in notes for row in note["trace"])
+        # settings share calls
+        calls = {
+            tuple(row[name] for name in _CALL)
+            for note in notes
+            for row in note["trace"]
+            if row["iteration"] > 0
+        }
         is_first = choices["fold"] == choices["fold"].min()  # all folds share the settings
         choices = choices.assign(
             settings=[json.dumps(plain(dict(row))) for row in settings],
             seconds=np.where(is_first, seconds, 0.0),
-            calls=np.where(is_first, calls, 0),
+            calls=np.where(is_first, len(calls), 0),
         )
         names = {qid: chosen[self.folds[qid]] for qid in self.data.topics[QID]}
         return SystemResults.of(results, names, choices[CHOSEN])
