@@ -23,7 +23,7 @@ from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, fo
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, FairQR, Fitted, QueryRefiner
+from fairtk.transformers import CollectionBM25, FairQR, Fitted
 from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
@@ -391,7 +391,7 @@ class QrStudy:
         """Return one of each set of equal cells, which run once."""
         distinct: dict[str, Cell] = {}
         for cell in self.cells:
-            distinct.setdefault(self.key(cell), cell)
+            distinct.setdefault(cell.key, cell)
         return list(distinct.values())
 
     def pending(self, cell: Cell) -> list[str]:
@@ -458,7 +458,7 @@ class QrStudy:
             return self.refiner(cell, llm)
         if not self.is_trained(cell):
             return self.build(cell)
-        key = self.key(cell)
+        key = cell.key
         if key not in self._fitted:
             system, data = self.build(cell), self.data
             self._fitted[key] = Fitted(system, data.topics, data.qrels, self.folds)
@@ -503,35 +503,30 @@ class QrStudy:
 
     # Identity ---------------------------------------------------------------------------------
 
-    def key(self, cell: Cell) -> str:
-        """Return a digest of a cell's inputs."""
-        return digest([self.identity(cell), plain(cell.grid)])
-
     def identity(self, cell: Cell) -> dict[str, Any]:
-        """Return a cell's inputs as JSON values."""
-        groups, target = self.data.attributes[cell.attribute]
-        owners = {e.name: e.owner for e in registry.study_systems.entries()}
-        facts: dict[str, Any] = {
-            "system": cell.kind,
-            "given by": "" if cell.kind in BUILT_IN else owners[cell.kind],
-            "options": {k: plain(v) for k, v in sorted(cell.options.items())},
-            **self.data.key,
-            "groups": groups.key,
-            "target": target.key,
-            "retriever": _retriever_identity(self.retriever_of(cell)),
-        }
+        """Return a cell's inputs, which the engine describes."""
+        settings = self.settings
+        facts: dict[str, Any] = {"system": cell.kind}
         if cell.kind == RANDOM:
-            facts["seed"] = self.settings.seed
+            facts["seed"] = settings.seed
         if cell.refines:
-            llm = self.llm_of(cell)
-            prompt: Any = QueryRefiner(llm, prompt=cell.options["prompt"]).prompt
-            if hasattr(prompt, "digest"):  # covers its options and a plugin's content
-                facts["prompt"] = prompt.digest()
-            return facts | {"model": [llm.name, plain(llm.parameters())]}
-        facts["cutoff"] = self.settings.cutoff
+            refiner = self.refiner(cell.at({"qrels": None}), self.llm_of(cell))
+            facts |= {**refiner.settings(), "retriever": _retriever_identity(refiner.retriever)}
+            return facts | self.data.key
+        groups, target = self.data.attributes[cell.attribute]
+        facts |= {
+            **self.data.key,
+            "options": cell.options,
+            "groups": groups,
+            "target": target,
+            "retriever": _retriever_identity(self.retriever_of(cell)),
+            "cutoff": settings.cutoff,
+        }
         if cell.kind != BM25:
-            facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        return facts | ({"folds": self.settings.folds} if self.is_trained(cell) else {})
+            owners = {e.name: e.owner for e in registry.study_systems.entries()}
+            facts |= {"given by": owners[cell.kind], "candidates": settings.candidates}
+            facts["seed"] = settings.seed
+        return facts | ({"folds": settings.folds} if self.is_trained(cell) else {})
 
     def _write_facts(self) -> None:
         """Write ``study.json``: data, settings, models, retrievers and versions."""
@@ -609,25 +604,25 @@ class QrStudy:
             measure = measures(*attribute, self.settings.cutoff, self.settings.ndcg)[PRODUCT]
             options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
             results = self._experiment(stages, first, **options)
-            systems = {self.key(first): self._tuned(first, results)}
+            systems = {first.key: self._tuned(first, results)}
         else:
             # with the baseline, which does not fail, there are results if all queries fail
             results = self._experiment({**self.stages(self._baseline), **stages}, first)
             systems = {
-                self.key(cell): SystemResults.of(results, dict.fromkeys(qids, cell.full_name))
+                cell.key: SystemResults.of(results, dict.fromkeys(qids, cell.full_name))
                 for cell in cells
             }
         self._fitted.clear()
         remarks = [
             replace(remark, system=cell.full_name)
             for cell in pending
-            for remark in systems[self.key(cell)].remarks
+            for remark in systems[cell.key].remarks
             if remark.kind != "no effect"  # which the study shows for pool="union"
         ]
         for warning in replace(results, remarks=tuple(remarks)).warnings:
             warnings.warn(warning, stacklevel=2)
         for cell in pending:
-            self.issued_warnings.update(dict.fromkeys(systems[self.key(cell)].warnings))
+            self.issued_warnings.update(dict.fromkeys(systems[cell.key].warnings))
         return systems
 
     def _experiment(self, stages: Mapping[str, Any], cell: Cell, **options: Any) -> Results:
@@ -690,7 +685,7 @@ class QrStudy:
 
     def _refuse_empty_rankings(self, by_key: Mapping[str, SystemResults]) -> None:
         """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
-        results = by_key.get(self.key(self._baseline))
+        results = by_key.get(self._baseline.key)
         if results is not None and len(results.empty_qids) == len(self.data.topics):
             raise InputError(
                 f"{BM25} retrieves no document for any of the {len(self.data.topics)} topics "
@@ -703,15 +698,13 @@ class QrStudy:
         if cell.kind != RANDOM:
             return ledger.wrap(self.llm_of(cell))
         same = [c for c in self.cells if c.kind == FAIR_QR and c.pair == cell.pair]
-        traces = {
-            c: by_key[self.key(c)].traces for c in same if self.key(c) in by_key and not c.grid
-        }
+        traces = {c: by_key[c.key].traces for c in same if c.key in by_key and not c.grid}
         retriever = self.retriever_of(cell)
         return random_terms(self.data, retriever, traces, cell, self.settings.seed)
 
     def _results(self, by_key: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
         results = {
-            cell: by_key[self.key(cell)]
+            cell: by_key[cell.key]
             for attribute in self.data.attributes
             for cell in self.cells
             if cell.attribute == attribute

@@ -13,6 +13,7 @@ pytest.importorskip("openai")
 
 from fairtk import hookimpl, plugins
 from fairtk.errors import DataWarning, ParameterError
+from fairtk.experiment import describe_stage
 from fairtk.llm import KeywordRefiner
 from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
@@ -51,7 +52,8 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
             folder = tmp_path / str(number)
             study = qr_world.study(gender, folder, KeywordRefiner(), fair_qr=fair_qr, **ONLY)
             study.run()
-            keys.add(study.key(next(cell for cell in study.cells if cell.refines)))
+            [stage] = study.stages(next(cell for cell in study.cells if cell.refines)).values()
+            keys.add(str(describe_stage(stage)))
             [text, *_] = qr_world.paid(folder / "experiment.sqlite")
             assert ("3 words at most" in text) == (number == 2)
         assert len(keys) == 3
