@@ -511,8 +511,16 @@ class QrStudy:
             facts["seed"] = settings.seed
         if cell.refines:
             refiner = self.refiner(cell.at({"qrels": None}), self.llm_of(cell))
-            facts |= {**refiner.settings(), "retriever": _retriever_identity(refiner.retriever)}
-            return facts | self.data.key
+            llm, prompt = refiner.llm, refiner.prompt
+            return {
+                **facts,
+                **refiner.settings(),
+                **self.data.key,
+                "retriever": _retriever_identity(refiner.retriever),
+                # functions and objects without a digest have names
+                "llm": [llm.name, llm.parameters()],
+                "prompt": prompt if hasattr(prompt, "digest") else prompt.name,
+            }
         groups, target = self.data.attributes[cell.attribute]
         facts |= {
             **self.data.key,

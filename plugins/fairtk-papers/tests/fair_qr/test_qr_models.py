@@ -17,6 +17,7 @@ from fairtk.experiment import describe_stage
 from fairtk.llm import KeywordRefiner
 from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
+from fairtk.prompts import get
 
 ONLY = {"systems": ("fair-qr",), "variations": {}, "tuning": {}}
 
@@ -64,3 +65,25 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr=wrong, **ONLY)
     with pytest.raises(ParameterError, match="prompt"):
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr={"prompt": {}}, **ONLY)
+
+
+class Plain:
+    """A prompt without a digest."""
+
+    name = "plain"
+
+    def __call__(self, request):
+        return get("refine")(request)
+
+    def answer(self, text):
+        return text
+
+
+def test_models_and_prompts_without_a_digest_count_by_name(gender, tmp_path):
+    def model(prompts):
+        return [qr_world.adds_a_term(prompt) for prompt in prompts]
+
+    settings = {"fair_qr": {"prompt": Plain(), "max_iterations": 1}, **ONLY}
+    qr_world.study(gender, tmp_path, model, **settings).run()
+    again = qr_world.study(gender, tmp_path, model, **settings)
+    assert not any(again.pending(cell) for cell in again.cells)
