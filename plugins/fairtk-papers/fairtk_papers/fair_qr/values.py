@@ -173,8 +173,8 @@ def refinements(traces: pd.DataFrame) -> pd.DataFrame:
     Args:
         traces: rows of `fairtk.FairQR.trace`.
     """
-    asked = traces["iteration"] > 0
-    counts = pd.DataFrame({"asked": asked, "kept": asked & traces["kept"].astype(bool)})
+    later = traces["iteration"] > 0
+    counts = pd.DataFrame({"asked": later, "kept": later & traces["kept"].astype(bool)})
     return counts.groupby(traces[QID]).sum()
 
 
