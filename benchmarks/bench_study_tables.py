@@ -7,13 +7,13 @@ FAIR-QR's Table 1. Reading the labels once, as one measure of one run must, is t
 from __future__ import annotations
 
 import time
-import warnings
 
 import numpy as np
 import pandas as pd
-from fairtk_papers.fair_qr.values import evaluate_per_query, measures, summary
+from fairtk_papers.fair_qr.values import measures, summary
 from sizes import scale
 
+from fairtk.experiment import Experiment
 from fairtk.groups import Groups, Target
 
 QUERIES, LABELS, PAGES, RUNS, DEPTH = scale((47, 57_500, 600_000, 8, 500), (3, 500, 2_000, 2, 500))
@@ -65,10 +65,10 @@ def main() -> None:
     for ndcg in ("trec_eval", "TREC"):
         asked = measures(groups, target, 20, ndcg)
         start, used = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            values, _ = evaluate_per_query(runs, topics, qrels, asked)
-            summary(values, {name: set() for name in runs}, "holm")
+        results = Experiment(runs, topics, qrels, asked.values(), warn=False)
+        names = dict(zip(results.measures, asked, strict=True))
+        values = results.per_query.assign(measure=results.per_query["measure"].map(names))
+        summary(values, {name: set() for name in runs}, "holm")
         took, used = time.perf_counter() - start, time.process_time() - used
         means = values.groupby("measure")["value"].mean()
         print(f"{RUNS} runs x {len(asked)} measures, nDCG of {ndcg}: {took:.1f} s", end="")

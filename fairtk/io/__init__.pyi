@@ -6,6 +6,7 @@ from .parquet import read_parquet as read_parquet
 from .parquet import save_format as save_format
 from .parquet import write_parquet as write_parquet
 from .qrels import add_answers as add_answers
+from .qrels import dataset_qrels as dataset_qrels
 from .qrels import read_answers as read_answers
 from .qrels import read_gold_answers as read_gold_answers
 from .qrels import read_qrels as read_qrels

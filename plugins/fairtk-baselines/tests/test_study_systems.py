@@ -20,7 +20,7 @@ from fairtk.testing import TransformerContract, toy_topics
 
 pytest.importorskip("fairtk_papers")
 
-from fairtk_papers.testing import StudySystemContract, ToyRetriever, toy_setting
+from fairtk_papers.testing import StudySystemContract, toy_setting
 
 
 class TestVectorSearch(StudySystemContract):
@@ -79,7 +79,7 @@ def test_enough_documents_are_retrieved(setting):
 
 def test_mmr_with_lambda_1_is_the_retriever(setting):
     out = build_mmr(setting(**{"lambda": 1}))(toy_topics())
-    wanted = (ToyRetriever() % 4)(toy_topics())
+    wanted = (setting().retriever % 4)(toy_topics())
     assert out[["qid", "docno", "rank"]].equals(wanted[["qid", "docno", "rank"]])
 
 

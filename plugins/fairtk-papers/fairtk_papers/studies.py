@@ -49,7 +49,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, digest
+from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, FloatArray, digest
 from fairtk.io import atomic_write, read_run, resolve_dataset
 from fairtk.transformers import FairTransformer
 from fairtk.wording import did_you_mean, format_list
@@ -441,12 +441,6 @@ class RunRetriever(FairTransformer):
             )
 
 
-def read_labels(dataset: Any) -> pd.DataFrame:
-    """Return the qrels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
-    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
-    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
-
-
 def frame_table(frame: pd.DataFrame) -> Table:
     """Return a frame as a table of strings."""
     return format_rows(list(frame.columns), frame.astype(object).to_numpy().tolist())
@@ -472,6 +466,24 @@ def write_tables(
             table = frame_table(table)
         write_text(path.with_name(f"{name}.md"), markdown_text(table))
         write_text(path.with_name(f"{name}.tex"), latex(table))
+
+
+def reach(mean: Any, low: Any, high: Any) -> FloatArray:
+    """Return how far intervals extend below and above means, for error bars; NaN if undefined."""
+    return np.maximum([mean - low, high - mean], 0.0)
+
+
+def add_legend(figure: Any, columns: int) -> None:
+    """Add a legend of all panels below a figure."""
+    handles = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", fontsize=8,
+        ncols=min(len(handles), columns), frameon=False, labelcolor=INK,
+    )  # fmt: skip
 
 
 def write_pictures(figure: Any, folder: Path, name: str, *kinds: str) -> None:

@@ -9,36 +9,18 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import pandas as pd
+import pyterrier as pt
 
 from fairtk.errors import FairtkWarning, InputError
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, TEXT, Run
 from fairtk.groups import Groups, Target
 from fairtk.plugins import registry
 from fairtk.testing import toy_documents, toy_groups, toy_qrels, toy_run, toy_topics
-from fairtk.transformers import FairTransformer
 from fairtk_papers.fair_qr import Setting
 
 __all__ = ["Setting", "StudySystemContract", "toy_setting"]
 
 _ALLOWED = {QID, QUERY, "question", DOCNO, SCORE, RANK}
-
-
-class ToyRetriever(FairTransformer):
-    """Q -> R: the toy run, without texts."""
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the toy rankings of the topics."""
-        self.check_inputs(inp, [QID, QUERY])
-        return inp.merge(toy_run().drop(columns=[TEXT, QUERY]), on=QID)
-
-
-class ToyTexts(FairTransformer):
-    """R -> R with the toy documents' texts."""
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the input with the column ``text``."""
-        self.check_inputs(inp, [DOCNO])
-        return inp.merge(toy_documents(), on=DOCNO, how="left")
 
 
 def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: Any) -> Setting:
@@ -55,8 +37,8 @@ def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: A
         attribute="place",
         groups=groups,
         target=Target.uniform(groups),
-        retriever=ToyRetriever(),
-        texts=ToyTexts(),
+        retriever=pt.Transformer.from_df(toy_run().drop(columns=[TEXT, QUERY])),
+        texts=pt.apply.generic(lambda rows: rows.merge(toy_documents(), on=DOCNO, how="left")),
         documents=lambda: iter(toy_documents().to_dict(orient="records")),
         collection="toys",
         cutoff=cutoff,

@@ -26,7 +26,8 @@ attributes = ["gender"]
 systems = ["fair-qr", "fair-qr (no re-ranking)"]
 cutoff = 5
 candidates = 10
-[tuning]
+[tuning.fair-qr]
+max_iterations = [1, 2]
 [variations]
 max_iterations = [1, 2]
 [llm]

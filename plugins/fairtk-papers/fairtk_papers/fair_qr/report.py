@@ -43,6 +43,7 @@ from fairtk_papers.fair_qr.values import (
     MEASURES,
     NDCG,
     PRODUCT,
+    refinements,
 )
 from fairtk_papers.studies import (
     BLACK,
@@ -50,7 +51,9 @@ from fairtk_papers.studies import (
     FIGURES_FOLDER,
     GRAY,
     VERMILION,
+    add_legend,
     file_name,
+    reach,
     write_pictures,
     write_tables,
     write_text,
@@ -229,7 +232,8 @@ def tuning_table(results: QrResults) -> Table:
     ]
     caption = (
         f"The settings of each fold are those with the best mean {PRODUCT} on the other folds. "
-        f"{results.data.target_text} Calls: new calls during tuning, without recorded answers."
+        f"{results.data.target_text} Calls: the distinct calls of all "
+        "settings, also those with recorded answers."
     )
     heads = ["attribute", "system", "fold", "settings", PRODUCT, "topics", "seconds"]
     return Table([*heads, "calls"], rows, caption)
@@ -415,7 +419,10 @@ def plot_trade_off(results: QrResults) -> Any:
                 color = BLACK
             look = SeriesStyle(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
             x, y = (np.array([row[measure]]) for measure in (NDCG, FAIRNESS))
-            ends = [_ends(row, measure) for measure in (NDCG, FAIRNESS)]
+            ends = [
+                reach(*(np.array([row[f"{measure}{end}"]]) for end in ("", " low", " high")))
+                for measure in (NDCG, FAIRNESS)
+            ]
             hollow = row["system"].endswith(TUNED)
             points.append(Points(x, y, look, row["system"], ends[0], ends[1], hollow))
         heads = ("nDCG", "more relevant →"), ("AWRF", "closer to the target →")
@@ -444,7 +451,7 @@ def plot_variation(results: QrResults, name: str) -> Any:
             axis.errorbar(
                 x + shift,
                 part[measure],
-                yerr=np.clip([part[measure] - low, high - part[measure]], 0.0, None),
+                yerr=reach(part[measure], low, high),
                 fmt=mark + line,
                 color=COLORS[measure],
                 elinewidth=0.8,
@@ -467,12 +474,8 @@ def plot_iterations(results: QrResults) -> Any:
     """Plot histograms of refinements per topic, with one panel per attribute."""
     figure, panels = _panels(results, _main_traces(results), (4.0, 3.2))
     for axis, _, rows in panels:
-        later = rows["iteration"] > 0
-        counts = {
-            "asked": later.groupby(rows["qid"]).sum(),
-            "kept": (later & rows["kept"].astype(bool)).groupby(rows["qid"]).sum(),
-        }
-        largest = int(max(values.max() for values in counts.values()))
+        counts = refinements(rows)
+        largest = int(counts.to_numpy().max())
         for shift, (name, values) in zip((-0.2, 0.2), counts.items(), strict=True):
             heights = np.bincount(values.to_numpy(dtype=np.int64), minlength=largest + 1)
             color = {"asked": "#999999", "kept": COLORS[NDCG]}[name]
@@ -507,17 +510,9 @@ def _panels(
 
 def _add_title_and_legend(figure: Any, title: str, columns: int) -> Any:
     """Add a title and a legend for all panels to a figure, and return it."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small",
-                  frameon=False)  # fmt: skip
+    add_legend(figure, columns)
     figure.suptitle(fill(title, 48 * len(figure.axes)), fontsize="medium")
     return figure
-
-
-def _ends(row: pd.Series, measure: str) -> Any:
-    value = row[measure]
-    ends = [[value - row[f"{measure} low"]], [row[f"{measure} high"] - value]]
-    return np.maximum(ends, 0.0) if np.isfinite(ends).all() else None
 
 
 def _draw_equal_product(axis: Any, rows: pd.DataFrame) -> None:

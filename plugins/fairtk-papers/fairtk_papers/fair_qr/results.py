@@ -138,8 +138,9 @@ class QrResults:
         """The tuned settings of each fold.
 
         The columns are ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), the mean
-        ``value`` with these settings over the ``topics`` of the other folds, ``seconds`` and new
-        ``calls``.
+        ``value`` with these settings over the ``topics`` of the other folds, and the cost of all
+        settings in the row of the first fold: ``seconds`` and distinct ``calls``, also those with
+        recorded answers.
         """
         return self._stack(lambda system: system.choices)
 

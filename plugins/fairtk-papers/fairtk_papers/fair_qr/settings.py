@@ -33,7 +33,6 @@ from fairtk_papers.studies import (
     Kinds,
     RunRetriever,
     Settings,
-    read_labels,
     resolve_path,
 )
 
@@ -119,12 +118,6 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             background population.
         InputError: the target is invalid, or has groups that no document has.
     """
-    if isinstance(target, Target):
-        return target.for_groups(groups)
-    if target in (UNIFORM, UNIFORM_WITH_UNKNOWN):
-        return Target.uniform(groups, unknown=target == UNIFORM_WITH_UNKNOWN)
-    if target == RELEVANCE:
-        return Target.from_qrels(qrels, groups)
     if target == WITH_POPULATION:  # the default of attributes with a background
         raise ParameterError(
             f"[targets]: {WITH_POPULATION!r} is not supported for {name!r} without a background "
@@ -135,12 +128,15 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             return Target.population(target, groups)
         except InputError as error:
             raise InputError(f"the target of {name!r}: {error}") from error
-    if isinstance(target, str | PathLike) and Path(target).exists():
-        return Target.read(target, groups)
-    raise InputError(
-        f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
-        f"existing file, got {target!r}"
-    )
+    is_text = isinstance(target, str | PathLike)
+    if not (
+        isinstance(target, Target) or (is_text and (target in TARGETS or Path(target).exists()))
+    ):
+        raise InputError(
+            f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
+            f"existing file, got {target!r}"
+        )
+    return Target.of(target, groups, qrels).for_groups(groups)
 
 
 class Texts(FairTransformer):
@@ -324,7 +320,7 @@ def from_trec_fair(
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
-    from fairtk.io import resolve_dataset
+    from fairtk.io import dataset_qrels, resolve_dataset
 
     if attributes is not None:
         given, attributes = attributes, list(attributes)
@@ -341,7 +337,7 @@ def from_trec_fair(
     dataset = resolve_dataset(dataset, "from_trec_fair")
     if not dataset.has_qrels():
         raise InputError(f"from_trec_fair: {source} has no qrels; use a dataset with topics")
-    qrels = read_labels(dataset)
+    qrels = dataset_qrels(dataset)
     is_2021 = trec_fair.is_2021(dataset)
     read = _read_2021 if is_2021 else _read_2022
     topics, goals, names, collection = read(dataset, attributes, query)
@@ -481,8 +477,8 @@ class QrSettings(Settings):
             at a time.
         options: settings of the other systems, by name.
         tuning: grids of settings by system, one or a list. Each fold is ranked with the settings
-            that have the best product on the other folds (`fairtk.tune`). `None` for the default
-            grids of all systems, empty for no tuning.
+            that have the best product on the other folds (`fairtk.cross_fit`). `None` for the
+            default grids of all systems, empty for no tuning.
     """
 
     systems: NAMES = ()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, ParameterError, StageError
@@ -23,7 +23,7 @@ from fairtk.experiment import Experiment, Results, cross_fit, describe_stage, fo
 from fairtk.frames import QID, QUERY, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, FairQR, Fitted, QueryRefiner
+from fairtk.transformers import CollectionBM25, FairQR, Fitted
 from fairtk.wording import format_list
 from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
@@ -33,7 +33,7 @@ from fairtk_papers.fair_qr.settings import (
     QrSettings,
     from_trec_fair,
 )
-from fairtk_papers.fair_qr.stages import StudySystem, SystemResults
+from fairtk_papers.fair_qr.stages import CHOSEN, StudySystem, SystemResults
 from fairtk_papers.fair_qr.systems import (
     BM25,
     BUILT_IN,
@@ -83,6 +83,8 @@ _OUTSIDE_PROMPTS = (
     "qrels",
 )
 """Settings that do not change the prompts, only how many are sent."""
+_CALL = ("qid", "group", "query", "added", "dropped")
+"""The columns of a trace that identify a call."""
 _UPPER_BOUND = (
     "Calls are an upper bound: the maximum number of refinements for each topic. Tokens and price "
     "are estimates: answers of the maximum length, prompts as long as the first. "
@@ -106,7 +108,7 @@ GridCell = tuple[Cell, Cell]
 
 
 def _plan_rows(
-    study: QrStudy, pending: Mapping[Cell, Sequence[str]], ledger: Ledger | None
+    study: QrStudy, pending: Mapping[Cell, Collection[str]], ledger: Ledger | None
 ) -> Iterator[list[Any]]:
     """Yield a row for each group of cells that share their calls.
 
@@ -140,7 +142,7 @@ def _plan_rows(
 def _most_calls(
     study: QrStudy,
     runs: list[GridCell],
-    pending: Mapping[Cell, Sequence[str]],
+    pending: Mapping[Cell, Collection[str]],
     ledger: Ledger | None,
 ) -> list[Any]:
     """Return the number of topics and `COUNTS` of cells with the same prompts.
@@ -321,19 +323,19 @@ class QrStudy:
                             self.build(candidate)
             self._write_facts()
             numbers = {cell: f"{i}/{len(pending)}" for i, cell in enumerate(pending, 1)}
-            by_key = self._finished([cell for cell in cells if cell not in waiting])
-            self._refuse_empty_rankings(by_key)
+            by_key: dict[str, SystemResults] = {}
             deferred: list[str] = []
-            for batch in self._batches(pending):
-                if deferred and any(cell.kind == RANDOM for cell in batch):
-                    deferred += [cell.label for cell in batch]
+            for batch in self._batches(cells):
+                todo = [cell for cell in batch if cell in waiting]
+                if deferred and any(cell.kind == RANDOM for cell in todo):
+                    deferred += [cell.label for cell in todo]
                     continue  # the placebo depends on the number of the model's words
-                for cell in batch:
+                for cell in todo:
                     on_progress(f"{numbers[cell]} {cell.full_name}")
                 try:
-                    by_key |= self._run_cells(batch, ledger, by_key)
+                    by_key |= self._run_cells(batch, todo, ledger, by_key)
                 except DeferredError:
-                    deferred += [cell.label for cell in batch]
+                    deferred += [cell.label for cell in todo]
                 self._refuse_empty_rankings(by_key)  # before other systems cost time and money
             if deferred:
                 raise DeferredError(
@@ -378,35 +380,73 @@ class QrStudy:
         The columns are ``attribute``, ``system``, ``queries``, ``done``, ``failed`` (the next run
         retries these) and ``missing``.
         """
-        stages = {cell.full_name: self.stage(cell) for cell in self.cells}
-        work = plan(stages, self.data.topics, save_dir=self.folder)
-        counts = work.cells[["queries", "stored", "failed", "missing"]].to_numpy().tolist()
-        rows = [[c.attribute, c.label, *n] for c, n in zip(self.cells, counts, strict=True)]
+        pending, n = self._pending(self.cells), len(self.data.topics)
+        rows = []
+        for cell in self.cells:
+            of_cell = pending.get(cell, {})
+            n_failed = sum(of_cell.values())
+            n_missing = len(of_cell) - n_failed
+            rows.append([cell.attribute, cell.label, n, n - len(of_cell), n_failed, n_missing])
         return pd.DataFrame(rows, columns=STATUS)
 
     def _distinct_cells(self) -> list[Cell]:
         """Return one of each set of equal cells, which run once."""
         distinct: dict[str, Cell] = {}
         for cell in self.cells:
-            distinct.setdefault(self.key(cell), cell)
+            distinct.setdefault(cell.key, cell)
         return list(distinct.values())
 
     def pending(self, cell: Cell) -> list[str]:
         """Return the pending topics of a cell."""
-        return self._pending([cell]).get(cell, [])
+        return list(self._pending([cell]).get(cell, ()))
 
-    def _pending(self, cells: Sequence[Cell]) -> dict[Cell, list[str]]:
-        """Return the pending topics of cells, without finished cells."""
-        stages = {cell.full_name: self.stage(cell) for cell in cells}
+    def _pending(self, cells: Sequence[Cell]) -> dict[Cell, dict[str, bool]]:
+        """Return whether each pending topic of a cell has failed, without finished cells."""
+        parts = {cell: self.stages(cell) for cell in cells}
+        cell_of = {name: cell for cell, stages in parts.items() for name in stages}
+        stages = {name: stage for part in parts.values() for name, stage in part.items()}
+        pending: dict[Cell, dict[str, bool]] = {}
         rows = plan(stages, self.data.topics, save_dir=self.folder).pending
-        qids = rows.groupby("system")[QID].agg(list)
-        return {cell: qids[cell.full_name] for cell in cells if cell.full_name in qids}
+        for name, qid, error in rows.itertuples(index=False):
+            failed = pending.setdefault(cell_of[name], {})
+            failed[qid] = failed.get(qid, True) and isinstance(error, str)
+        return pending
 
     # Systems ----------------------------------------------------------------------------------
 
-    def stage(self, cell: Cell, llm: Any = None, **options: Any) -> Any:
-        """Return a cell as a stage of an experiment, a `StudySystem`."""
-        return StudySystem(self, cell, llm, **options)
+    def stages(self, cell: Cell, llm: Any = None) -> dict[str, StudySystem]:
+        """Return the stages of a cell by name: one, or those that tuning chooses from."""
+        if not cell.grid:
+            return {cell.full_name: StudySystem(self, cell, llm)}
+        trained = self.is_trained(cell)
+        return {
+            name: StudySystem(self, cell.at(settings), llm, fold if trained else None)
+            for fold, of_fold in self._candidates(cell).items()
+            for name, settings in of_fold.items()
+        }
+
+    def _candidates(self, cell: Cell) -> dict[int, dict[str, Mapping[str, Any]]]:
+        """Return the settings to choose from for each fold, by the names of their stages.
+
+        Raises:
+            InputError: there are too few folds.
+        """
+        trained, all_folds = self.is_trained(cell), sorted(set(self.folds.values()))
+        least = 3 if trained else 2
+        if len(all_folds) < least:
+            raise InputError(
+                f"tuning requires at least {least} folds and topics, for tuning, testing"
+                f"{' and training' * trained}; use `tuning={{}}` for no tuning"
+            )
+        end = ", without fold {}" * trained
+        texts = {
+            ", ".join(f"{name}={value!r}" for name, value in settings.items()): settings
+            for settings in cell.grid
+        }
+        return {
+            fold: {f"{cell.full_name}, {text}{end.format(fold)}": s for text, s in texts.items()}
+            for fold in all_folds
+        }
 
     def system(self, cell: Cell, llm: Any, without: int | None = None) -> Any:
         """Return the system of a cell; a trained one is fitted on the other folds of a topic.
@@ -420,7 +460,7 @@ class QrStudy:
             return self.refiner(cell, llm)
         if not self.is_trained(cell):
             return self.build(cell)
-        key = self.key(cell)
+        key = cell.key
         if key not in self._fitted:
             system, data = self.build(cell), self.data
             self._fitted[key] = Fitted(system, data.topics, data.qrels, self.folds)
@@ -457,10 +497,6 @@ class QrStudy:
         """Return whether the system of a cell is fitted on topics."""
         return cell.kind not in BUILT_IN and registry.study_systems.get(cell.kind).trained
 
-    def has_folds(self, cell: Cell) -> bool:
-        """Return whether a cell is trained or tuned, so that it differs by fold."""
-        return bool(cell.grid) or self.is_trained(cell)
-
     @cached_property
     def folds(self) -> dict[str, int]:
         """The fold of each topic. No fold is empty."""
@@ -469,41 +505,38 @@ class QrStudy:
 
     # Identity ---------------------------------------------------------------------------------
 
-    def key(self, cell: Cell) -> str:
-        """Return a digest of a cell's inputs."""
-        return digest(self.identity(cell))
-
     def identity(self, cell: Cell) -> dict[str, Any]:
-        """Return a cell's inputs as JSON values."""
-        groups, target = self.data.attributes[cell.attribute]
-        owners = {e.name: e.owner for e in registry.study_systems.entries()}
-        facts: dict[str, Any] = {
-            "system": cell.kind,
-            "given by": "" if cell.kind in BUILT_IN else owners[cell.kind],
-            "options": {k: plain(v) for k, v in sorted(cell.options.items())},
-            **self.data.key,
-            "groups": groups.key,
-            "target": target.key,
-            "retriever": _retriever_identity(self.retriever_of(cell)),
-        }
-        if cell.grid:
-            facts |= {
-                "tried": [{k: plain(v) for k, v in sorted(s.items())} for s in cell.grid],
-                "judged by": [self.settings.ndcg, self.settings.cutoff],
-                "folds": [self.settings.folds, self.settings.seed],
-            }
+        """Return a cell's inputs, which the engine describes."""
+        settings = self.settings
+        facts: dict[str, Any] = {"system": cell.kind}
         if cell.kind == RANDOM:
-            facts["seed"] = self.settings.seed
+            facts["seed"] = settings.seed
         if cell.refines:
-            llm = self.llm_of(cell)
-            prompt: Any = QueryRefiner(llm, prompt=cell.options["prompt"]).prompt
-            if hasattr(prompt, "digest"):  # covers its options and a plugin's content
-                facts["prompt"] = prompt.digest()
-            return facts | {"model": [llm.name, plain(llm.parameters())]}
-        facts["cutoff"] = self.settings.cutoff
+            refiner = self.refiner(cell.at({"qrels": None}), self.llm_of(cell))
+            llm, prompt = refiner.llm, refiner.prompt
+            return {
+                **facts,
+                **refiner.settings(),
+                **self.data.key,
+                "retriever": _retriever_identity(refiner.retriever),
+                # functions and objects without a digest have names
+                "llm": [llm.name, llm.parameters()],
+                "prompt": prompt if hasattr(prompt, "digest") else prompt.name,
+            }
+        groups, target = self.data.attributes[cell.attribute]
+        facts |= {
+            **self.data.key,
+            "options": cell.options,
+            "groups": groups,
+            "target": target,
+            "retriever": _retriever_identity(self.retriever_of(cell)),
+            "cutoff": settings.cutoff,
+        }
         if cell.kind != BM25:
-            facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        return facts | ({"folds": self.settings.folds} if self.is_trained(cell) else {})
+            owners = {e.name: e.owner for e in registry.study_systems.entries()}
+            facts |= {"given by": owners[cell.kind], "candidates": settings.candidates}
+            facts["seed"] = settings.seed
+        return facts | ({"folds": settings.folds} if self.is_trained(cell) else {})
 
     def _write_facts(self) -> None:
         """Write ``study.json``: data, settings, models, retrievers and versions."""
@@ -541,68 +574,72 @@ class QrStudy:
             yield ledger
 
     def _batches(self, cells: Sequence[Cell]) -> Iterator[Sequence[Cell]]:
-        """Yield the cells of each experiment: one, or with workers all cells of a kind."""
-        if not self._parallel:
-            yield from ([cell] for cell in cells)
-            return
+        """Yield the cells of each experiment: one, or with workers all untuned cells of a kind."""
         kinds: dict[Any, list[Cell]] = {}
         for cell in cells:
-            kind = (cell.refines, self.has_folds(cell), cell.kind == RANDOM)
-            kinds.setdefault(kind, []).append(cell)
+            kind = (cell.refines, self.is_trained(cell), cell.kind == RANDOM)
+            kinds.setdefault(kind if self._parallel and not cell.grid else cell, []).append(cell)
         yield from kinds.values()
 
     @property
     def _parallel(self) -> bool:
         return bool(self.engine.get("executor", "serial") != "serial")
 
-    def _finished(self, cells: Sequence[Cell]) -> dict[str, SystemResults]:
-        """Return the results of finished cells by key."""
-        if not cells:
-            return {}
-        stages = {cell.full_name: self.stage(cell) for cell in cells}
-        results = Experiment(stages, self.data.topics, save_dir=self.folder, warn=False)
-        return self._by_key(results, cells)
-
-    def _by_key(self, results: Results, cells: Sequence[Cell]) -> dict[str, SystemResults]:
-        qids = self.data.topics[QID].tolist()
-        return {self.key(c): SystemResults.of(results, c.full_name, qids) for c in cells}
-
     def _run_cells(
-        self, cells: Sequence[Cell], ledger: Ledger, by_key: Mapping[str, SystemResults]
+        self,
+        cells: Sequence[Cell],
+        pending: Sequence[Cell],
+        ledger: Ledger,
+        by_key: Mapping[str, SystemResults],
     ) -> dict[str, SystemResults]:
-        """Run cells of a kind, issue the warnings of their systems, and return their results.
+        """Run the pending cells of an experiment, issue their warnings, and return all results.
 
         Args:
-            cells: the cells.
+            cells: one tuned cell, or untuned cells.
+            pending: the unfinished cells.
             ledger: records the answers of models.
             by_key: the results of earlier cells by key.
         """
-        # with the baseline, which does not fail, the experiment has results if all queries fail
-        stages = {self._baseline.full_name: self.stage(self._baseline)}
+        stages: dict[str, StudySystem] = {}
         for cell in cells:
             retriever = self.retriever_of(cell)
-            if isinstance(retriever, CollectionBM25) and cell.kind != BM25:
+            if cell in pending and isinstance(retriever, CollectionBM25) and cell.kind != BM25:
                 retriever.prepare()  # its time is not part of a query's
-            llm = self._model(cell, ledger, by_key)
-            choices = self._choices(cell, llm, ledger) if cell.grid else None
-            stages[cell.full_name] = self.stage(cell, llm, choices=choices)
-        results = self._experiment(stages, cells[0])
-        # the study shows that pool="union" has no effect
-        names = {cell.full_name for cell in cells}
-        remarks = [r for r in results.remarks if r.system in names and r.kind != "no effect"]
+            llm = self._model(cell, ledger, by_key) if cell in pending else None
+            stages |= self.stages(cell, llm)
+        first, *_ = cells
+        qids = self.data.topics[QID]
+        if first.grid:
+            attribute = self.data.attributes[first.attribute]
+            measure = measures(*attribute, self.settings.cutoff, self.settings.ndcg)[PRODUCT]
+            options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
+            results = self._experiment(stages, first, **options)
+            systems = {first.key: self._tuned(first, results)}
+        else:
+            # with the baseline, which does not fail, there are results if all queries fail
+            results = self._experiment({**self.stages(self._baseline), **stages}, first)
+            systems = {
+                cell.key: SystemResults.of(results, dict.fromkeys(qids, cell.full_name))
+                for cell in cells
+            }
+        self._fitted.clear()
+        remarks = [
+            replace(remark, system=cell.full_name)
+            for cell in pending
+            for remark in systems[cell.key].remarks
+            if remark.kind != "no effect"  # which the study shows for pool="union"
+        ]
         for warning in replace(results, remarks=tuple(remarks)).warnings:
             warnings.warn(warning, stacklevel=2)
-        systems = self._by_key(results, cells)
-        self._fitted.clear()
-        for system in systems.values():
-            self.issued_warnings.update(dict.fromkeys(system.warnings))
+        for cell in pending:
+            self.issued_warnings.update(dict.fromkeys(systems[cell.key].warnings))
         return systems
 
     def _experiment(self, stages: Mapping[str, Any], cell: Cell, **options: Any) -> Results:
         """Return the results of stages of the kind of a cell."""
         topics = self.data.topics
-        size = _LOOPS if cell.refines and not cell.grid else _SERIAL
-        if self._parallel and self.has_folds(cell):  # a worker gets about one fold
+        size = _LOOPS if cell.refines else _SERIAL
+        if self._parallel and self.is_trained(cell):  # a worker gets about one fold
             topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
             size = -(-len(topics) // len(set(self.folds.values())))
         elif self._parallel and cell.refines:
@@ -615,52 +652,42 @@ class QrStudy:
             reason = getattr(error.__cause__, "reason", error.__cause__)
             raise reason or error from (error if self._parallel else None)
 
-    def _choices(self, cell: Cell, llm: Any, ledger: Ledger) -> dict[int, dict[str, Any]]:
-        """Return the settings of each fold, which are the best on the other folds.
+    def _tuned(self, cell: Cell, results: Results) -> SystemResults:
+        """Return a tuned cell's rankings of each fold, with the best settings on the others.
 
         Raises:
-            InputError: there are too few folds, or the measure is undefined for all topics.
+            InputError: the measure is undefined for all topics.
         """
-        begin = time.perf_counter()
-        trained = self.is_trained(cell)
-        fold_of = {qid: self.folds[qid] for qid in self.data.topics[QID]}
-        by_fold: dict[int, dict[str, Any]] = {fold: {} for fold in sorted(set(fold_of.values()))}
-        least = 3 if trained else 2
-        if len(by_fold) < least:
-            raise InputError(
-                f"tuning requires at least {least} folds and topics, for tuning, testing"
-                f"{' and training' * trained}; use `tuning={{}}` for no tuning"
-            )
-        stages = {}
-        for settings in cell.grid:
-            text = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-            for fold in by_fold:
-                without = fold if trained else None
-                name = f"{cell.full_name}, {text}" + (f", without fold {fold}" if trained else "")
-                by_fold[fold][name] = settings
-                stages[name] = self.stage(cell.at(settings), llm, without=without)
-        attribute = self.data.attributes[cell.attribute]
-        measure = measures(*attribute, self.settings.cutoff, self.settings.ndcg)[PRODUCT]
-        calls = len(ledger)
-        options = {"qrels": self.data.qrels, "measures": [measure], "fail_fast": False}
-        results = self._experiment(stages, cell.grid_cells[0], **options)
+        candidates = self._candidates(cell)
         n_failed = results.failures["system"].value_counts()
-        if lost := [name for name in stages if n_failed.get(name) == len(fold_of)]:
+        if lost := [n for n in results.systems if n_failed.get(n) == len(self.folds)]:
             reason = results.failures.query("system == @lost[0]")["error"].iloc[0]
             warnings.warn(
                 f"no result of {format_list(lost)} ({reason}); the other settings are kept",
                 DataWarning,
                 stacklevel=2,
             )
-        best = cross_fit(results, measure, fold_of, systems=by_fold).choices
-        choices = {}
-        seconds, calls = time.perf_counter() - begin, len(ledger) - calls
-        for row in best.to_dict("records"):
-            fold, chosen = row["fold"], by_fold[row["fold"]][row.pop("system")]
-            text = json.dumps(plain(dict(chosen)))
-            choices[fold] = {**row, "settings": text, "seconds": seconds, "calls": calls}
-            seconds, calls = 0.0, 0  # all folds share the grid
-        return choices
+        [measure] = results.measures
+        choices = cross_fit(results, measure, self.folds, systems=candidates).choices
+        chosen = choices.set_index("fold")["system"]
+        settings = [candidates[fold][name] for fold, name in chosen.items()]
+        notes = [note for name in results.systems for note in results.notes(name)["note"]]
+        seconds = sum(note["seconds"] + note["training"] for note in notes)
+        # settings share calls
+        calls = {
+            tuple(row[name] for name in _CALL)
+            for note in notes
+            for row in note["trace"]
+            if row["iteration"] > 0
+        }
+        is_first = choices["fold"] == choices["fold"].min()  # all folds share the settings
+        choices = choices.assign(
+            settings=[json.dumps(plain(dict(row))) for row in settings],
+            seconds=np.where(is_first, seconds, 0.0),
+            calls=np.where(is_first, len(calls), 0),
+        )
+        names = {qid: chosen[self.folds[qid]] for qid in self.data.topics[QID]}
+        return SystemResults.of(results, names, choices[CHOSEN])
 
     @property
     def _baseline(self) -> Cell:
@@ -668,7 +695,7 @@ class QrStudy:
 
     def _refuse_empty_rankings(self, by_key: Mapping[str, SystemResults]) -> None:
         """Raise an `InputError` if BM25, the baseline, has no document for any topic."""
-        results = by_key.get(self.key(self._baseline))
+        results = by_key.get(self._baseline.key)
         if results is not None and len(results.empty_qids) == len(self.data.topics):
             raise InputError(
                 f"{BM25} retrieves no document for any of the {len(self.data.topics)} topics "
@@ -681,15 +708,13 @@ class QrStudy:
         if cell.kind != RANDOM:
             return ledger.wrap(self.llm_of(cell))
         same = [c for c in self.cells if c.kind == FAIR_QR and c.pair == cell.pair]
-        traces = {
-            c: by_key[self.key(c)].traces for c in same if self.key(c) in by_key and not c.grid
-        }
+        traces = {c: by_key[c.key].traces for c in same if c.key in by_key and not c.grid}
         retriever = self.retriever_of(cell)
         return random_terms(self.data, retriever, traces, cell, self.settings.seed)
 
     def _results(self, by_key: Mapping[str, SystemResults], ledger: Ledger) -> QrResults:
         results = {
-            cell: by_key[self.key(cell)]
+            cell: by_key[cell.key]
             for attribute in self.data.attributes
             for cell in self.cells
             if cell.attribute == attribute

@@ -172,6 +172,11 @@ class Cell:
         return [self.at(settings) for settings in self.grid] or [self]
 
     @property
+    def key(self) -> str:
+        """A digest that is equal for equal systems."""
+        return digest([self.attribute, self.system, self.retriever, self.options, self.grid])
+
+    @property
     def label(self) -> str:
         """The label of the cell, e.g. ``"fair-qr, depth=10"``."""
         return f"{self.system}, {self.variation}={self.value}" if self.variation else self.system

@@ -167,10 +167,20 @@ def drift_frame(
     return pd.DataFrame(rows, columns=DRIFT)
 
 
+def refinements(traces: pd.DataFrame) -> pd.DataFrame:
+    """Return the numbers of ``asked`` and ``kept`` refinements of each query.
+
+    Args:
+        traces: rows of `fairtk.FairQR.trace`.
+    """
+    later = traces["iteration"] > 0
+    counts = pd.DataFrame({"asked": later, "kept": later & traces["kept"].astype(bool)})
+    return counts.groupby(traces[QID]).sum()
+
+
 def refined_qids(trace: pd.DataFrame) -> set[str]:
     """Return the queries with a kept refinement."""
-    later = trace["kept"].astype(bool) & (trace["iteration"] > 0)
-    return set(trace.loc[later, QID])
+    return set(refinements(trace).query("kept > 0").index)
 
 
 def overlap(run: pd.DataFrame, bm25: pd.DataFrame, cutoff: int) -> float:
@@ -268,13 +278,10 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
     names = ["count", "mean", "25%", "50%", "75%", "largest", "queries"]
     if traces.empty:
         return pd.DataFrame(columns=names)
-    later = (traces["iteration"] > 0).to_numpy(dtype=bool)
-    rows = []
-    for name, mask in (("asked", later), ("kept", later & traces["kept"].to_numpy(dtype=bool))):
-        counts = pd.Series(mask, index=traces[QID]).groupby(level=0).sum()
-        rows.append(
-            [name, counts.mean(), *counts.quantile(_QUARTILES), int(counts.max()), len(counts)]
-        )
+    rows = [
+        [name, counts.mean(), *counts.quantile(_QUARTILES), int(counts.max()), len(counts)]
+        for name, counts in refinements(traces).items()
+    ]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -301,7 +308,8 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
-    times = [wait, local, system.total("training") + system.choices["seconds"].sum()]
+    training = system.total("training") if system.choices.empty else system.choices["seconds"].sum()
+    times = [wait, local, training]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 

@@ -42,7 +42,7 @@ from fairtk_papers.fair_rag.tables import (
     require_measures,
     select,
 )
-from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION
+from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION, add_legend, reach
 
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
@@ -112,15 +112,7 @@ def plot_trade_off(
             texts += ["r: queries at all points of a line,", end]
             axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), **_TEXT)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
-    handles = {
-        label: handle
-        for axes in grid
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", fontsize=_SMALL,
-        ncols=min(len(handles), 4), frameon=False, labelcolor=INK,
-    )  # fmt: skip
+    add_legend(figure, 4)
     runs = {a: None for panel in panels.values() for w in panel.values() for a in _by_alpha(w)}
     alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
     end = "; hollow: the deterministic ranking" if DETERMINISTIC in runs else ""
@@ -287,11 +279,11 @@ def _draw_credit(
     kinds = ((EXPOSURE_SUFFIX, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
     for suffix, color, marker, shift, kind_label in kinds:
         kind = values[values["measure"] == name + suffix]
-        means, reach = _means(
+        means, ends = _means(
             kind.loc[kind["alpha"] == alpha, "value"].to_numpy(float) for alpha in part["alpha"]
         )
         axes.errorbar(
-            x + shift, means, yerr=reach, fmt=marker, color=color, markersize=4.5,
+            x + shift, means, yerr=ends, fmt=marker, color=color, markersize=4.5,
             elinewidth=0.9, linestyle="-", linewidth=1, label=kind_label,
         )  # fmt: skip
     axes.set_xticks(x, [_alpha_text(alpha) for alpha in part["alpha"]])
@@ -306,10 +298,10 @@ def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
     for number, alpha in enumerate(alphas):
         part = positions[positions["alpha"] == alpha]
         look = series_style(number)
+        ends = reach(part["value"], part["low"], part["high"])
         shift = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
-        reach = np.nan_to_num([part["value"] - part["low"], part["high"] - part["value"]])
         axes.errorbar(
-            part["place"] + shift, part["value"], yerr=reach, fmt=look.marker, color=look.color,
+            part["place"] + shift, part["value"], yerr=ends, fmt=look.marker, color=look.color,
             markersize=4, elinewidth=0.9, label=_alpha_text(alpha),
         )  # fmt: skip
     n_positions = positions["place"].max()
@@ -363,12 +355,9 @@ def _means(
     parts: Iterable[FloatArray], bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean of each part, and how far its interval extends below and above."""
-    means, reach = [], []
-    for values in parts:
-        mean, low, high = mean_with_interval(values, bounds)
-        means.append(mean)
-        reach.append(np.maximum(np.nan_to_num([mean - low, high - mean]), 0.0))
-    return np.array(means), np.reshape(reach, (-1, 2)).T
+    intervals = [mean_with_interval(values, bounds) for values in parts]
+    means, low, high = np.reshape(intervals, (-1, 3)).T
+    return means, reach(means, low, high)
 
 
 def correlation(

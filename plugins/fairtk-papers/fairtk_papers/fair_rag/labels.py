@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -32,10 +32,11 @@ from fairtk.frames import (
     LABEL,
     QANSWER,
     QID,
-    FloatArray,
+    SAMPLE,
     Qrels,
     require_columns,
 )
+from fairtk.measures import EU
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk.wording import format_list
@@ -128,22 +129,33 @@ def utility_labels(
             f"utility_labels: missing gold answers for {len(missing)} of {len(topics)} queries "
             f"({format_list(missing)}); add them to answers"
         )
-    systems = label_systems(candidates, generator)
-    # other labels may be in the folder
-    results = Experiment(systems, topics, save_dir=save_dir, warn=False, **engine)
-    for warning in results.warnings:
+    bound = {} if upper_bound is None else {"upper_bound": upper_bound}
+    results = Experiment(
+        label_systems(candidates, generator),
+        topics,
+        answers[answers[QID].isin(topics[QID])].assign(**{DOCNO: "-", LABEL: 1}),  # only for EU
+        [EU(utility=utility, **bound)],
+        save_dir=save_dir,
+        warn=False,  # other labels may be in the folder
+        **engine,
+    )
+    of_answers = [r for r in results.remarks if r.stage or r.kind == "failed queries"]
+    remarks = replace(results, remarks=tuple(of_answers)).warnings
+    for warning in remarks:
         warnings.warn(warning, stacklevel=2)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
-    baseline["utility"] = _scores(baseline[QANSWER], baseline[GOLD_ANSWER], utility, upper_bound)
-    documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER]]
-    documents = documents[documents[QID].isin(set(baseline[QID]))].reset_index(drop=True)
-    document_golds = documents[QID].map(golds)
-    documents["utility"] = _scores(documents[QANSWER], document_golds, utility, upper_bound)
+    values = results.per_query[results.per_query["system"] == WITHOUT]
+    baseline["utility"] = baseline[QID].map(values.set_index(QID)["value"])
+    documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER, SAMPLE]]
+    documents = documents[documents[QID].isin(set(baseline[QID]))]
+    values = results.per_sample.query("system == @ALONE")[[QID, SAMPLE, "value"]]
+    documents = documents.merge(values, on=[QID, SAMPLE], how="left").drop(columns=SAMPLE)
+    documents = documents.rename(columns={"value": "utility"})
     without = documents[QID].map(baseline.set_index(QID)["utility"])
     documents["gain"] = documents["utility"] - without
     documents[LABEL] = _grades(documents, grades)
-    return UtilityLabels(documents, baseline, results.failures, results.warnings)
+    return UtilityLabels(documents, baseline, results.failures, remarks)
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
@@ -157,24 +169,6 @@ def _grades(documents: pd.DataFrame, grades: str) -> Any:
         return useful.astype(np.int64)
     rank = documents["gain"].where(useful).groupby(documents[QID]).rank(method="dense")
     return rank.fillna(0).astype(np.int64)
-
-
-def _scores(
-    answers: pd.Series, golds: pd.Series, utility: Utility, upper_bound: float | None
-) -> FloatArray:
-    """Return the utility of each answer, where higher is better; equal pairs are scored once."""
-    if any(isinstance(answer, list) for answer in answers):  # the mean over several answers
-        texts = answers.reset_index(drop=True).explode()
-        ranking = texts.index.to_numpy()
-        each = _scores(texts, golds.iloc[ranking], utility, upper_bound)
-        means: FloatArray = pd.Series(each).groupby(ranking).mean().to_numpy()
-        return means
-    hashable_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
-    codes, pairs = pd.MultiIndex.from_arrays([answers, hashable_golds]).factorize()
-    texts = [list(gold) if isinstance(gold, tuple) else gold for _, gold in pairs]
-    scores = np.asarray(utility([answer for answer, _ in pairs], texts), dtype=np.float64)
-    scores = scores if upper_bound is None else upper_bound - scores
-    return scores[codes] if len(codes) else np.zeros(0)
 
 
 def statistics(qrels: pd.DataFrame) -> dict[str, float]:

@@ -18,7 +18,7 @@ from fairtk import prompts
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
-from fairtk.io import resolve_dataset
+from fairtk.io import dataset_qrels, resolve_dataset
 from fairtk.llm import (
     FunctionModel,
     Ledger,
@@ -48,7 +48,6 @@ from fairtk_papers.studies import (
     RunRetriever,
     Settings,
     duplicates,
-    read_labels,
     resolve_path,
     with_none,
 )
@@ -112,7 +111,7 @@ class LampTask:
     @cached_property
     def published(self) -> pd.DataFrame | None:
         """The labels in the dataset: ``qid``, ``docno``, ``label``; `None` if it has no labels."""
-        return read_labels(self.dataset) if self.dataset.has_qrels() else None
+        return dataset_qrels(self.dataset) if self.dataset.has_qrels() else None
 
     @property
     def license(self) -> str:

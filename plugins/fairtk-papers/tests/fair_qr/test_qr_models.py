@@ -13,9 +13,11 @@ pytest.importorskip("openai")
 
 from fairtk import hookimpl, plugins
 from fairtk.errors import DataWarning, ParameterError
+from fairtk.experiment import describe_stage
 from fairtk.llm import KeywordRefiner
 from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
+from fairtk.prompts import get
 
 ONLY = {"systems": ("fair-qr",), "variations": {}, "tuning": {}}
 
@@ -51,7 +53,8 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
             folder = tmp_path / str(number)
             study = qr_world.study(gender, folder, KeywordRefiner(), fair_qr=fair_qr, **ONLY)
             study.run()
-            keys.add(study.key(next(cell for cell in study.cells if cell.refines)))
+            [stage] = study.stages(next(cell for cell in study.cells if cell.refines)).values()
+            keys.add(str(describe_stage(stage)))
             [text, *_] = qr_world.paid(folder / "experiment.sqlite")
             assert ("3 words at most" in text) == (number == 2)
         assert len(keys) == 3
@@ -62,3 +65,25 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr=wrong, **ONLY)
     with pytest.raises(ParameterError, match="prompt"):
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr={"prompt": {}}, **ONLY)
+
+
+class Plain:
+    """A prompt without a digest."""
+
+    name = "plain"
+
+    def __call__(self, request):
+        return get("refine")(request)
+
+    def answer(self, text):
+        return text
+
+
+def test_models_and_prompts_without_a_digest_count_by_name(gender, tmp_path):
+    def model(prompts):
+        return [qr_world.adds_a_term(prompt) for prompt in prompts]
+
+    settings = {"fair_qr": {"prompt": Plain(), "max_iterations": 1}, **ONLY}
+    qr_world.study(gender, tmp_path, model, **settings).run()
+    again = qr_world.study(gender, tmp_path, model, **settings)
+    assert not any(again.pending(cell) for cell in again.cells)

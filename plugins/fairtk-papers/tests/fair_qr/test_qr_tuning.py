@@ -52,7 +52,9 @@ def test_each_topic_has_what_is_best_on_the_other_folds(results, gender):
     found = {row.fold: json.loads(row.settings) for row in chosen.itertuples()}
     assert found == {fold: {"max_iterations": n} for fold, n in best.items()}
     assert chosen["topics"].tolist() == [6] * 4 and (chosen["seconds"] >= 0).all()
-    assert chosen["calls"].sum() == 0  # the answers of the default are recorded
+    # settings with fewer iterations make some of the calls of the one with most
+    asked = results.traces.query("variation == 'max_iterations' and setting == '5'")
+    assert chosen["calls"].tolist() == [(asked["iteration"] > 0).sum(), 0, 0, 0]
 
 
 def test_rows_stand_side_by_side_and_time_is_counted(results):
@@ -177,12 +179,12 @@ def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_pat
 
 def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
     assert not any(tuned.pending(cell) for cell in tuned.cells)
-    changes = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}, {"tuning": {EXPOSED: {"k": [9]}}}]
-    for changed in changes:
+    stored = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}]  # only the choice changes
+    for changed in (*stored, {"tuning": {EXPOSED: {"k": [9]}}}):
         given = {"tuning": tuned.settings.tuning, "systems": (EXPOSED,), **changed}
         again = qr_world.study(gender, tuned.folder, KeywordRefiner(terms=1), **given)
         left = {cell.label for cell in again.cells if len(again.pending(cell))}
-        assert f"{EXPOSED} (tuned)" in left and EXPOSED not in left
+        assert left == (set() if changed in stored else {f"{EXPOSED} (tuned)"})
 
 
 def test_a_plan_counts_what_tuning_may_ask(gender, tmp_path):
