@@ -273,13 +273,19 @@ class Groups(EqualByContent):
         )
 
     def with_levels(self, names: Iterable[str]) -> Groups:
-        """Return the groups of one attribute with more levels, which have no documents."""
+        """Return the groups of one attribute with more levels, which have no documents.
+
+        ``"@UNKNOWN"`` is the unknown level if there is none yet.
+        """
         space, matrix = self.space, self.matrices[0].copy()
         listed = dict.fromkeys(checks.listed("names", names))
         more = [name for name in listed if name not in space.levels[0]]
-        levels = (*space.levels[0], *more)
+        levels, [unknown] = (*space.levels[0], *more), space.unknown
+        if unknown < 0 and UNKNOWN in more:
+            unknown = levels.index(UNKNOWN)
         matrix.resize((matrix.shape[0], len(levels)))
-        return Groups(replace(space, levels=(levels,)), self.documents, (matrix,))
+        space = replace(space, levels=(levels,), unknown=(unknown,))
+        return Groups(space, self.documents, (matrix,))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.

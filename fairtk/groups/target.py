@@ -278,7 +278,10 @@ class Target(EqualByContent):
         for index in range(len(space.names)):
             share = np.ones(space.shape[index]) if unknown else space.known_levels(index)
             if not share.any():
-                raise InputError(f"Target.uniform requires a known level in {space.names[index]!r}")
+                raise InputError(
+                    f"Groups {space.names[index]!r}: no document has a known group, which the "
+                    "target 'uniform' requires; give documents groups, or use 'uniform+unknown'"
+                )
             shares.append(share / share.sum())
         name = UNIFORM_WITH_UNKNOWN if unknown and max(space.unknown) >= 0 else UNIFORM
         return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)

@@ -20,7 +20,7 @@ from campaign_world import FORMS, World, file_name, make_world, pack
 
 import fairtk
 from fairtk.cli import main
-from fairtk.errors import FairtkError, FairtkWarning
+from fairtk.errors import DataWarning, FairtkError, FairtkWarning
 
 OF_FILES = [mutation for mutation in MUTATIONS if mutation.forms != ("frame",)]
 
@@ -120,14 +120,20 @@ def expected(command: Command) -> dict[Any, Any]:
 def _values(command: Command, frames: dict[str, Any]) -> dict[Any, Any]:
     options: dict[str, Any] = {}
     if "groups" in frames:
-        groups = fairtk.Groups.from_frame(frames["groups"], name="groups")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # of labels such as "NULL"
+            groups = fairtk.Groups.from_frame(frames["groups"], name="groups")
         target = command.target
         if target == "file":
+            levels = frames["target"]["group"].unique()
+            if not set(levels).isdisjoint(groups.space.levels[0]):  # groups may have no document
+                groups = groups.with_levels(levels)
             target = fairtk.Target.from_frame(frames["target"], groups)
         options = {"groups": [groups], "target": [target]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)
-        found = fairtk.evaluate(frames["qrels"], frames["run"], command.measures, **options)
+        qrels = frames["qrels"].drop_duplicates()  # of equal labels in a file, one counts
+        found = fairtk.evaluate(qrels, frames["run"], command.measures, **options)
     return _by_order(found.per_query.to_dict("records"))
 
 

@@ -73,6 +73,15 @@ def test_a_target_per_attribute():
     assert results.per_query["value"].tolist() == pytest.approx([1.0, 1.0])
 
 
+@pytest.mark.parametrize("level", ["z", "@UNKNOWN"])
+def test_added_levels_are_those_of_the_frame_with_all_levels(level):
+    groups = Groups.from_frame(GROUPS)
+    expected = Groups.from_frame(GROUPS, levels=[*groups.space.levels[0], level])
+    assert groups.with_levels([level]).space == expected.space
+    assert groups.with_levels([level]).key == expected.key
+    assert max(expected.space.unknown) == (2 if level == "@UNKNOWN" else -1)
+
+
 def test_added_levels_have_no_documents():
     groups = Groups.from_frame(GROUPS)
     more = groups.with_levels(["z", "x", "z"])
