@@ -265,7 +265,7 @@ NOT_CALLED = re.compile(
     r"|fairtk\.measures\.(LabeledRun|MeasureInfo|ObjectParam|Param|RemarkKind|Scores|evaluate|few_known_groups)$"
     r"|fairtk\.FairMeasure$|fairtk\.groups\.(Divergence|document_attention|group_exposure)$"
     r"|fairtk\.llm\.(build_model|check_settings)$|fairtk\.(prompts|report|utilities)\.[A-Z]\w+$"
-    r"|fairtk\.io\.(FormattedFile|file_lock|folder_digest|resolve_dataset|atomic_write)$"
+    r"|fairtk\.io\.(FormattedFile|file_lock|folder_digest|resolve_dataset|dataset_qrels|atomic_write)$"
     r"|fairtk\.report\.page_text$|fairtk\.experiment\.describe_stage$|fairtk\.batch\.paying_options$"
     r"|fairtk\.transformers\.(FairTransformer|Scorer|NeuralScorer|leave_notes|remark)$"
     # without parameters, or with names only

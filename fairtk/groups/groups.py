@@ -275,7 +275,7 @@ class Groups(EqualByContent):
     def with_levels(self, names: Iterable[str]) -> Groups:
         """Return the groups of one attribute with more levels, which have no documents.
 
-        ``"@UNKNOWN"`` is the unknown level if there is none yet.
+        ``"@UNKNOWN"`` becomes the unknown level of groups that have no unknown level.
         """
         space, matrix = self.space, self.matrices[0].copy()
         listed = dict.fromkeys(checks.listed("names", names))

@@ -53,7 +53,7 @@ class PromptTokenizer:
         """Return the share of a text's tokens that are the unknown token."""
         if not self._quiet:  # as in `count`
             return 0.0
-        ids, unknown = self._ids(text), self.wrapped.unk_token_id  # `None`: there is none
+        ids, unknown = self._ids(text), self.wrapped.unk_token_id  # or `None`
         return ids.count(unknown) / max(1, len(ids) - self.num_special_tokens_to_add())
 
     def _ids(self, text: str) -> array[int]:

@@ -133,8 +133,8 @@ def _values(command: Command, frames: dict[str, Any]) -> dict[Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)
         qrels = frames["qrels"].drop_duplicates()  # of equal labels in a file, one counts
-        found = fairtk.evaluate(qrels, frames["run"], command.measures, **options)
-    return _by_order(found.per_query.to_dict("records"))
+        results = fairtk.evaluate(qrels, frames["run"], command.measures, **options)
+    return _by_order(results.per_query.to_dict("records"))
 
 
 def _by_order(records: list[dict[str, Any]]) -> dict[Any, Any]:

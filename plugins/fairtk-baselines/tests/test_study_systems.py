@@ -79,8 +79,8 @@ def test_enough_documents_are_retrieved(setting):
 
 def test_mmr_with_lambda_1_is_the_retriever(setting):
     out = build_mmr(setting(**{"lambda": 1}))(toy_topics())
-    wanted = (setting().retriever % 4)(toy_topics())
-    assert out[["qid", "docno", "rank"]].equals(wanted[["qid", "docno", "rank"]])
+    expected = (setting().retriever % 4)(toy_topics())
+    assert out[["qid", "docno", "rank"]].equals(expected[["qid", "docno", "rank"]])
 
 
 def test_mmr_uses_vectors_where_an_encoder_is_named(setting):

@@ -53,8 +53,8 @@ def test_each_topic_has_what_is_best_on_the_other_folds(results, gender):
     assert found == {fold: {"max_iterations": n} for fold, n in best.items()}
     assert chosen["topics"].tolist() == [6] * 4 and (chosen["seconds"] >= 0).all()
     # settings with fewer iterations make some of the calls of the one with most
-    asked = results.traces.query("variation == 'max_iterations' and setting == '5'")
-    assert chosen["calls"].tolist() == [(asked["iteration"] > 0).sum(), 0, 0, 0]
+    trace = results.traces.query("variation == 'max_iterations' and setting == '5'")
+    assert chosen["calls"].tolist() == [(trace["iteration"] > 0).sum(), 0, 0, 0]
 
 
 def test_rows_stand_side_by_side_and_time_is_counted(results):
