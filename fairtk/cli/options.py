@@ -33,7 +33,8 @@ class InputFile(click.Path):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            if "@" not in str(value):
+            params = () if ctx is None else ctx.command.params
+            if "@" not in str(value) or not any("-m" in other.opts for other in params):
                 raise
             text = f"{error.message.rstrip('.')}; if it is a measure, write -m before it"
             raise click.BadParameter(text, ctx, param) from None

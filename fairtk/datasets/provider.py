@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
@@ -109,6 +110,7 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _strings(gold: Any, qid: Any) -> list[str]:
+    gold = gold.tolist() if isinstance(gold, np.ndarray) else gold  # a list in Parquet
     values = [gold] if isinstance(gold, str) else gold
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
         raise InputError(

@@ -43,7 +43,8 @@ def test_a_choice_as_an_option_is_suggested(name, capsys):
 def test_a_second_measure_needs_its_option(folder, capsys):
     error = error_of(capsys, "evaluate", "qrels.txt", "plain.run", "-m", "EE_D@1", "EE_R@1")
     assert "'EE_R@1'" in error and "write -m before it" in error
-    assert "-m" not in error_of(capsys, "evaluate", "qrels.txt", "absent.run").partition("(see")[0]
+    for words in (["evaluate", "qrels.txt", "absent.run"], ["sample", "absent@1", "-o", "x.run"]):
+        assert "-m" not in error_of(capsys, *words).partition("(see")[0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,7 +28,8 @@ def test_each_row_gets_its_answer_and_inputs_stay():
 
 def test_several_answers_become_a_list():
     joined = join_answers(
-        QRELS, answers(("1", "one"), ("1", "uno"), ("1", "one"), ("2", ["two", "dos"]))
+        QRELS,
+        answers(("1", "one"), ("1", np.array(["uno"])), ("1", "one"), ("2", ["two", "dos"])),
     )
     assert joined["gold_answer"].tolist() == [["one", "uno"], ["one", "uno"], ["two", "dos"]]
     single = join_answers(QRELS, answers(("1", ["one"]), ("2", "two")))

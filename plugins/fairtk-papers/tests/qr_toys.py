@@ -116,6 +116,23 @@ def fails_at_three(setting):
     return Raises(RuntimeError("too deep")) if is_broken else Reverse(setting)
 
 
+class FailsOnce(pt.Transformer):
+    """BM25's first documents; fails for query "5" if there are three."""
+
+    def __init__(self, setting):
+        self.depth = setting.options.get("depth", 1)
+        self.first = setting.retriever % self.depth
+
+    def transform(self, inp):
+        if self.depth == 3 and "5" in set(inp["qid"]):
+            raise RuntimeError("no luck")
+        return self.first.transform(inp)
+
+
+def fails_once(setting):
+    return FailsOnce(setting)
+
+
 def few(setting):
     return Few(setting)
 

@@ -106,7 +106,8 @@ class SystemResults:
         rankings: R, in the order of the topics.
         notes: the notes of `StudySystem` by qid, also those of failed queries.
         errors: the reason for each missing result, by qid.
-        remarks: the remarks of the system on its queries.
+        remarks: the remarks of the system on its queries; of a tuned system, those of each chosen
+            settings on all queries, with their name.
         choices: the tuned settings of each fold.
     """
 
@@ -139,11 +140,12 @@ class SystemResults:
         rankings = rankings.sort_values(QID, key=lambda q: q.map(number), kind="stable")
         notes = of_all(results.notes).set_index(QID)["note"].to_dict()
         failures = of_all(lambda name: results.failures[results.failures["system"] == name])
+        remarks = [r for r in results.remarks if r.system in systems and r.stage]
         return cls(
             rankings.reset_index(drop=True),
             {qid: notes[qid] for qid in names if qid in notes},
             dict(zip(failures[QID], failures["error"], strict=True)),
-            [replace(r, system="") for r in results.remarks if r.system in systems and r.stage],
+            [replace(r, system="") for r in remarks] if choices is None else remarks,
             pd.DataFrame(columns=CHOSEN) if choices is None else choices,
         )
 

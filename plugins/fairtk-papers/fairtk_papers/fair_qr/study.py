@@ -154,8 +154,7 @@ def _most_calls(
         ledger: see `_plan_rows`.
     """
     topics = study.data.topics
-    if not any(cell.grid for cell, _ in runs):  # tuning ranks all topics
-        topics = topics[topics[QID].isin({qid for cell, _ in runs for qid in pending[cell]})]
+    topics = topics[topics[QID].isin({qid for cell, _ in runs for qid in pending[cell]})]
     # the cells can differ in the maximum number of iterations
     longest = max((cell for _, cell in runs), key=lambda cell: cell.options["max_iterations"])
     llm = study.llm_of(longest)
@@ -378,7 +377,8 @@ class QrStudy:
         """Return the progress of each system, without calls.
 
         The columns are ``attribute``, ``system``, ``queries``, ``done``, ``failed`` (the next run
-        retries these) and ``missing``.
+        retries these) and ``missing``. A query of a tuned system is done if it has results with all
+        settings.
         """
         pending, n = self._pending(self.cells), len(self.data.topics)
         rows = []
@@ -624,7 +624,7 @@ class QrStudy:
             }
         self._fitted.clear()
         remarks = [
-            replace(remark, system=cell.full_name)
+            replace(remark, system=remark.system or cell.full_name)
             for cell in pending
             for remark in systems[cell.key].remarks
             if remark.kind != "no effect"  # which the study shows for pool="union"
@@ -673,12 +673,18 @@ class QrStudy:
         settings = [candidates[fold][name] for fold, name in chosen.items()]
         notes = [note for name in results.systems for note in results.notes(name)["note"]]
         seconds = sum(note["seconds"] + note["training"] for note in notes)
-        # settings share calls
+        # settings share calls, but not with another prompt
+        prompts = {
+            name: digest([cell.at(row).options.get(option) for option in ("prompt", "temperature")])
+            for of_fold in candidates.values()
+            for name, row in of_fold.items()
+        }
         calls = {
-            tuple(row[name] for name in _CALL)
-            for note in notes
+            (prompts[name], *(row[column] for column in _CALL))
+            for name in results.systems
+            for note in results.notes(name)["note"]
             for row in note["trace"]
-            if row["iteration"] > 0
+            if row["iteration"] > 0 and cell.kind != RANDOM  # the placebo calls no model
         }
         is_first = choices["fold"] == choices["fold"].min()  # all folds share the settings
         choices = choices.assign(
@@ -687,7 +693,16 @@ class QrStudy:
             calls=np.where(is_first, len(calls), 0),
         )
         names = {qid: chosen[self.folds[qid]] for qid in self.data.topics[QID]}
-        return SystemResults.of(results, names, choices[CHOSEN])
+        system = SystemResults.of(results, names, choices[CHOSEN])
+        if system.errors and not cell.refines:  # refining has a remark
+            warnings.warn(
+                f"{len(system.errors)} of {len(names)} queries of {cell.full_name} failed with the "
+                f"chosen settings ({format_list(dict.fromkeys(system.errors.values()))}) and get "
+                "the worst value",
+                DataWarning,
+                stacklevel=2,
+            )
+        return system
 
     @property
     def _baseline(self) -> Cell:

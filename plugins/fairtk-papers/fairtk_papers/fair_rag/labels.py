@@ -24,7 +24,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
+from fairtk.datasets import join_answers
+from fairtk.errors import InputError, ParameterError, StageError
 from fairtk.experiment import Experiment
 from fairtk.frames import (
     DOCNO,
@@ -43,6 +44,8 @@ from fairtk.wording import format_list
 from fairtk_papers.fair_rag.settings import Grades, LampTask, RagSettings
 
 ALONE, WITHOUT = "each document alone", "no document"
+_ON_ANSWERS = ("failed queries", "cut prompts")
+"""The kinds of remarks on values that are about answers."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class UtilityLabels:
             from this document alone), ``utility`` (higher is better), ``gain``, ``label``.
         baseline: one row per query: ``qid``, ``gold_answer``, ``qanswer`` (the answer without
             documents), ``utility``.
-        failures: the queries without labels: ``system``, ``qid``, ``error``.
+        failures: the queries without labels, because an answer is missing or its prompt was cut:
+            ``system``, ``qid``, ``error``.
         warnings: the warnings about the answers, which `utility_labels` has issued.
     """
 
@@ -114,7 +118,8 @@ def utility_labels(
 
     Raises:
         ParameterError: `grades` is unknown, or `upper_bound` does not fit the utility.
-        InputError: a query has no gold answer.
+        InputError: a query has no gold answer, or no query has candidates.
+        StageError: an answer is missing, or its prompt was cut, for each query.
     """
     checks.choice("grades", grades, get_args(Grades), "utility_labels")
     utility = get(utility) if isinstance(utility, str) else utility
@@ -122,40 +127,49 @@ def utility_labels(
         rule = "required" if upper_bound is None else "not supported"
         raise ParameterError(f"upper_bound is {rule} for the utility {utility.name!r}")
     require_columns(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
-    golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))
-    missing = [qid for qid in topics[QID] if qid not in golds]
+    missing = topics[QID][~topics[QID].isin(answers[QID])].tolist()
     if missing:
         raise InputError(
             f"utility_labels: missing gold answers for {len(missing)} of {len(topics)} queries "
             f"({format_list(missing)}); add them to answers"
         )
+    answers = answers[answers[QID].isin(topics[QID])]
+    with_golds = join_answers(topics[[QID]].assign(**{DOCNO: "-", LABEL: 1}), answers)
     bound = {} if upper_bound is None else {"upper_bound": upper_bound}
     results = Experiment(
         label_systems(candidates, generator),
         topics,
-        answers[answers[QID].isin(topics[QID])].assign(**{DOCNO: "-", LABEL: 1}),  # only for EU
+        with_golds,  # EU reads only the gold answers
         [EU(utility=utility, **bound)],
         save_dir=save_dir,
         warn=False,  # other labels may be in the folder
         **engine,
     )
-    of_answers = [r for r in results.remarks if r.stage or r.kind == "failed queries"]
+    of_answers = [r for r in results.remarks if r.stage or r.kind in _ON_ANSWERS]
     remarks = replace(results, remarks=tuple(of_answers)).warnings
     for warning in remarks:
         warnings.warn(warning, stacklevel=2)
+    undefined = results.undefined.rename(columns={"reason": "error"})  # of prompts that were cut
+    failures = pd.concat([results.failures, undefined[list(results.failures)]], ignore_index=True)
+    if topics[QID].map(str).isin(failures[QID]).all():
+        reasons = format_list(failures["error"].drop_duplicates().tolist())
+        raise StageError(f"utility_labels: no labels for any of {len(topics)} queries ({reasons})")
+    documents = results.rankings(ALONE)
+    if documents.empty:
+        raise InputError(f"utility_labels: no candidates for any of {len(topics)} queries")
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
+    golds = dict(zip(with_golds[QID].map(str), with_golds[GOLD_ANSWER], strict=True))
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
     values = results.per_query[results.per_query["system"] == WITHOUT]
     baseline["utility"] = baseline[QID].map(values.set_index(QID)["value"])
-    documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER, SAMPLE]]
-    documents = documents[documents[QID].isin(set(baseline[QID]))]
+    documents = documents.loc[~documents[QID].isin(failures[QID]), [QID, DOCNO, QANSWER, SAMPLE]]
     values = results.per_sample.query("system == @ALONE")[[QID, SAMPLE, "value"]]
     documents = documents.merge(values, on=[QID, SAMPLE], how="left").drop(columns=SAMPLE)
     documents = documents.rename(columns={"value": "utility"})
     without = documents[QID].map(baseline.set_index(QID)["utility"])
     documents["gain"] = documents["utility"] - without
     documents[LABEL] = _grades(documents, grades)
-    return UtilityLabels(documents, baseline, results.failures, remarks)
+    return UtilityLabels(documents, baseline, failures, remarks)
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
@@ -164,10 +178,11 @@ def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
 
 
 def _grades(documents: pd.DataFrame, grades: str) -> Any:
-    useful = documents["gain"] > 0
+    gain = documents["gain"].round(12)  # the mean of several answers depends on their order
+    useful = gain > 0
     if grades == "binary":
         return useful.astype(np.int64)
-    rank = documents["gain"].where(useful).groupby(documents[QID]).rank(method="dense")
+    rank = gain.where(useful).groupby(documents[QID]).rank(method="dense")
     return rank.fillna(0).astype(np.int64)
 
 

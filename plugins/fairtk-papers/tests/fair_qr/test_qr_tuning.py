@@ -139,6 +139,27 @@ def test_settings_that_fail_are_named_and_the_others_kept(gender, tmp_path):
             study.run()
 
 
+def test_a_query_that_fails_with_the_chosen_settings_is_named(gender, tmp_path):
+    """On the other folds, three documents have the higher product."""
+    with qr_world.installed(("toy", "fails_once", False)):
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), **TOY)
+        with pytest.warns(DataWarning, match=r"1 of 8 queries of gender: toy \(tuned\).*no luck"):
+            results = study.run()
+        assert results.missing[["system", "qid"]].to_numpy().tolist() == [["toy (tuned)", "5"]]
+        status = study.status().set_index("system").loc["toy (tuned)"]
+    assert status[["done", "failed", "missing"]].tolist() == [7, 1, 0]
+
+
+def test_remarks_name_the_settings(gender, tmp_path):
+    with qr_world.installed(("toy", "doubts", False)):
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), **TOY)
+        with pytest.warns(DataWarning, match="doubts"):
+            results = study.run()
+    remarks = {cell.label: system.remarks for cell, system in results.systems.items()}
+    assert {remark.system for remark in remarks["toy"]} == {""}
+    assert {remark.system for remark in remarks["toy (tuned)"]} == {"gender: toy (tuned), depth=1"}
+
+
 class Counting(KeywordRefiner):
     """Counts the prompts of all its objects."""
 
@@ -159,7 +180,23 @@ def test_a_tuned_placebo_calls_no_model(gender, tmp_path):
         results = qr_world.study(gender, tmp_path / str(len(requests)), Counting(), **given).run()
         requests.append(sorted(Counting.prompts))
     assert requests[0] == requests[1] and requests[0]
-    assert "random-terms (tuned)" in set(results.table["system"])
+    calls = results.tuning.groupby("system")["calls"].sum()
+    assert calls.to_dict() == {"random-terms (tuned)": 0}
+
+
+def test_other_prompts_are_other_calls(gender, tmp_path):
+    settings = {"prompt": ["refine", "refine-few-shot"], "max_iterations": [0, 1]}
+    given = {"systems": ("fair-qr",), "tuning": {"fair-qr": settings}, "folds": 2}
+    study = qr_world.study(gender, tmp_path, KeywordRefiner(), **given)
+    results = study.run()
+    is_first = results.traces.query("system == 'fair-qr'")["iteration"] == 1
+    assert results.tuning["calls"].tolist() == [2 * is_first.sum(), 0] != [0, 0]
+    # a plan has the calls of pending topics only
+    name = "gender: fair-qr (tuned), prompt='refine', max_iterations=1"
+    qr_world.forget(tmp_path, name, "3")
+    status = study.status().set_index("system").loc["fair-qr (tuned)"]
+    assert status[["done", "failed", "missing"]].tolist() == [7, 0, 1]
+    assert study.plan().rows["topics"].tolist() == [1]
 
 
 def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_path):

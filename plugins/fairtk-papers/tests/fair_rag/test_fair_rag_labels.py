@@ -2,8 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
+from chat_server import serving
 from fairtk_papers.fair_rag.labels import (
+    ALONE,
+    WITHOUT,
     TaskLabels,
     UtilityLabels,
     agreement,
@@ -14,14 +18,13 @@ from fairtk_papers.fair_rag.labels import (
 
 from fairtk import Candidates, FlanT5, Generator, demo
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import DataWarning, InputError, ParameterError, StageError
+from fairtk.llm import Completion
 
 FACTS = {"x": "red", "y": "green", "z": "blue"}
 
 
 def candidates(topics):
-    import pyterrier as pt
-
     rows = [
         (qid, docno, -float("xyz".index(docno)), FACTS[docno])
         for qid, docnos in (("1", "xyz"), ("2", "xy"), ("3", "x"))
@@ -112,6 +115,91 @@ def test_a_query_without_gold_answer_is_named():
         utility_labels(
             topics(), candidates(topics()), golds().query("qid != '2'"), Generator(colors), "em"
         )
+
+
+@pytest.mark.parametrize("as_id", [str, int])
+def test_the_gold_answers_of_a_query_may_be_in_several_rows(as_id):
+    """Each answer is right; ids may be numbers."""
+    both = pd.concat([golds(), golds(), pd.DataFrame({"qid": ["1"], "gold_answer": ["blue"]})])
+    given, both = (frame.assign(qid=frame["qid"].map(as_id)) for frame in (topics(), both))
+    result = utility_labels(given, candidates(given), both, Generator(colors), "accuracy")
+    assert result.documents["label"].tolist() == [1, 0, 1, 0, 0, 0]
+    assert result.baseline["gold_answer"].tolist() == [["red", "blue"], "1", "nothing"]
+
+
+def test_gold_answers_are_checked_before_the_model_is_called():
+    def refuse(prompts):
+        pytest.fail("called")
+
+    for wrong in (None, [], 1):
+        inputs = topics(), candidates(topics()), golds().assign(gold_answer=["red", "1", wrong])
+        with pytest.raises(InputError, match="'3'"):
+            utility_labels(*inputs, Generator(refuse), "accuracy")
+
+
+class Failing:
+    """Names colors, but not for one prompt: fails, or reads less than half of it."""
+
+    name = "failing"
+
+    def __init__(self, word, reads=False):
+        self.word, self.reads = word, reads
+
+    def generate(self, prompts):
+        return [self.answer(prompt) for prompt in prompts]
+
+    def answer(self, prompt):
+        tokens = None
+        if self.word in prompt:
+            if not self.reads:
+                raise ValueError("no luck")
+            tokens = 1
+        return Completion(colors([prompt])[0], prompt_tokens=tokens)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize(("word", "system"), [("blue", ALONE), ("one", WITHOUT)])
+def test_queries_without_an_answer_or_with_a_cut_prompt_have_no_labels(word, system, reads):
+    generator = Generator(Failing(word, reads))
+    with pytest.warns(DataWarning, match="1 of 3 queries"):
+        result = utility_labels(topics(), candidates(topics()), golds(), generator, "accuracy")
+    assert result.documents["qid"].tolist() == ["2", "2", "3"]
+    assert not result.documents.isna().any(axis=None)
+    failures = result.failures.set_index("system")["qid"]
+    assert failures[system] == "1" and set(failures) == {"1"}
+    assert set(result.qrels(0)["qid"]) == {"2", "3"}
+
+
+@pytest.mark.parametrize(("reads", "reason"), [(False, "no luck"), (True, "less than half")])
+def test_no_query_has_an_answer(reads, reason):
+    inputs = topics(), candidates(topics()), golds(), Generator(Failing("red", reads))
+    with (
+        pytest.warns(DataWarning, match="3 of 3"),
+        pytest.raises(StageError, match=f"3 queries .*{reason}"),
+    ):
+        utility_labels(*inputs, "accuracy")
+
+
+def test_queries_without_candidates():
+    none = candidates(topics()) >> pt.apply.generic(lambda rows: rows.head(0))
+    with pytest.raises(InputError, match="no candidates"):
+        utility_labels(topics(), none, golds(), Generator(colors), "accuracy")
+
+
+def test_equal_answers_in_another_order_are_no_gain(client):
+    """The utilities 4/9, 6/10 and 8/11 have two sums in floating point, by their order."""
+    pytest.importorskip("openai")
+    answers = ["a b", "a b c", "a b c d"]
+
+    def rule(prompt, count):
+        return answers[count - 1 if "red" in prompt else -count]
+
+    with serving(rule) as server:
+        gold = golds().assign(gold_answer="a b c d e f g")
+        generator = Generator(client(server, temperature=0.7, concurrency=1), answers=3)
+        result = utility_labels(topics(), candidates(topics()), gold, generator, "rougeL")
+    assert 0 < result.documents["gain"].max() < 1e-15
+    assert set(result.documents["label"]) == {0}
 
 
 def test_statistics_by_hand():
