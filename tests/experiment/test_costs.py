@@ -193,7 +193,7 @@ print(results.per_query.to_json(), len(model.log))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_keeps_its_costs(tmp_path):
     """Calls of the first run take 1 s, those of the second 3 s; answers are stored in batches."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
