@@ -311,8 +311,9 @@ def _check_written_files(context: click.Context) -> None:
                 f"{param.opts[-1]} {file} would overwrite the input {same}; choose another file"
             )
         is_file = not getattr(param.type, "dir_okay", True)
-        if is_file and not os.path.isdir(os.path.dirname(file) or os.curdir):
-            raise InputError(f"{file}: no such folder")
+        folder = os.path.dirname(file) or os.curdir
+        if is_file and not os.path.isdir(folder):
+            raise InputError(f"{param.opts[-1]} {file}: no such folder {folder!r}; create it first")
 
 
 def _begin() -> None:

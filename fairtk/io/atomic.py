@@ -52,7 +52,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
     """
     target = real_path(path)
     if not target.parent.is_dir():
-        raise InputError(f"{path}: no such folder")
+        raise InputError(f"{path}: no such folder {str(target.parent)!r}; create it first")
     if target.is_dir():
         raise InputError(f"{path}: expected a file, got a folder")
     temporary = part_beside(target)

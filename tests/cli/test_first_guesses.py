@@ -57,7 +57,7 @@ def test_a_second_measure_needs_its_option(folder, capsys):
     ],
 )
 def test_the_folder_of_an_output_is_checked_first(words, folder, capsys):
-    assert "absent/x.svg: no such folder" in error_of(capsys, *words, "absent/x.svg")
+    assert "absent/x.svg: no such folder 'absent'" in error_of(capsys, *words, "absent/x.svg")
 
 
 def test_the_folder_of_standard_output_is_not_checked(folder, capsys):

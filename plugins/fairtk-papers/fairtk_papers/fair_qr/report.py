@@ -232,8 +232,8 @@ def tuning_table(results: QrResults) -> Table:
     ]
     caption = (
         f"The settings of each fold are those with the best mean {PRODUCT} on the other folds. "
-        f"{results.data.target_text} Calls: the distinct calls of all "
-        "settings, also those with recorded answers."
+        f"{results.data.target_text} Calls: the distinct calls of all settings, "
+        "also those with recorded answers."
     )
     heads = ["attribute", "system", "fold", "settings", PRODUCT, "topics", "seconds"]
     return Table([*heads, "calls"], rows, caption)

@@ -18,7 +18,7 @@ from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns, require_topics
 from fairtk.groups import Groups, Target
 from fairtk.transformers import FairTransformer
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 from fairtk_papers.studies import (
     COUNT,
     GRIDS,
@@ -118,7 +118,8 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             background population.
         InputError: the target is invalid, or has groups that no document has.
     """
-    if target == WITH_POPULATION:  # the default of attributes with a background
+    is_text = isinstance(target, str | PathLike)
+    if is_text and target == WITH_POPULATION:  # the default of attributes with a background
         raise ParameterError(
             f"[targets]: {WITH_POPULATION!r} is not supported for {name!r} without a background "
             f"population; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
@@ -128,13 +129,11 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             return Target.population(target, groups)
         except InputError as error:
             raise InputError(f"the target of {name!r}: {error}") from error
-    is_text = isinstance(target, str | PathLike)
-    if not (
-        isinstance(target, Target) or (is_text and (target in TARGETS or Path(target).exists()))
-    ):
+    is_known = is_text and (target in TARGETS or Path(target).exists())
+    if not (is_known or isinstance(target, Target)):
         raise InputError(
             f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
-            f"existing file, got {target!r}"
+            f"existing file, got {short(target)}"
         )
     return Target.of(target, groups, qrels).for_groups(groups)
 

@@ -18,7 +18,7 @@ from fairtk_papers.fair_qr.systems import Cell, name_errors
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
-"""The columns of a fold's tuning; its cost is that of all settings."""
+"""The columns of the tuning of folds; ``seconds`` and ``calls`` are those of all settings."""
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from fairtk_papers.fair_qr import QrConfiguration, from_trec_fair
 from fairtk_papers.fair_qr.settings import study_target
@@ -35,6 +36,8 @@ def test_forms_of_a_target(gender, tmp_path):
         made({"robot": 1.0})
     with pytest.raises(InputError, match="'relevance', 'relevance.population', 'uniform'"):
         made("unifrom")
+    with pytest.raises(InputError, match="'gender'.*female"):
+        made(pd.DataFrame({"group": ["female"], "weight": [1.0]}))
 
 
 def test_words_are_never_paths(gender, tmp_path):
