@@ -18,7 +18,7 @@ from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns, require_topics
 from fairtk.groups import Groups, Target
 from fairtk.transformers import FairTransformer
-from fairtk.wording import format_list, short
+from fairtk.wording import format_list
 from fairtk_papers.studies import (
     COUNT,
     GRIDS,
@@ -133,7 +133,7 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
     if not (is_known or isinstance(target, Target)):
         raise InputError(
             f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
-            f"existing file, got {short(target)}"
+            f"existing file, got {repr(target) if is_text else type(target).__name__}"
         )
     return Target.of(target, groups, qrels).for_groups(groups)
 

@@ -36,7 +36,7 @@ def test_forms_of_a_target(gender, tmp_path):
         made({"robot": 1.0})
     with pytest.raises(InputError, match="'relevance', 'relevance.population', 'uniform'"):
         made("unifrom")
-    with pytest.raises(InputError, match="'gender'.*female"):
+    with pytest.raises(InputError, match="'gender'.*DataFrame"):
         made(pd.DataFrame({"group": ["female"], "weight": [1.0]}))
 
 
