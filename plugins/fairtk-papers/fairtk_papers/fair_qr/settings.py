@@ -131,9 +131,10 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             raise InputError(f"the target of {name!r}: {error}") from error
     is_known = is_text and (target in TARGETS or Path(target).exists())
     if not (is_known or isinstance(target, Target)):
+        is_shown = is_text or pd.api.types.is_scalar(target)  # a frame can be large
         raise InputError(
             f"the target of {name!r} must be one of {format_list(TARGETS)}, shares by group, or an "
-            f"existing file, got {repr(target) if is_text else type(target).__name__}"
+            f"existing file, got {repr(target) if is_shown else type(target).__name__}"
         )
     return Target.of(target, groups, qrels).for_groups(groups)
 
