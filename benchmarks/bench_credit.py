@@ -116,7 +116,7 @@ def readers(queries=READER_QUERIES, documents=20):
 
 
 def expected(judged):
-    return CreditShares(judged, "bench", share=True, negative="zero").means
+    return CreditShares(judged, share=True, negative="zero").means
 
 
 if __name__ == "__main__":

@@ -174,7 +174,8 @@ def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:
             fast, found = seconds(lambda own=model, some=batch: own._generate(some, None))
             ratios.append(slow / fast)
             texts = loop.tokenizer.batch_decode(expected, skip_special_tokens=True)
-            equal += sum(a.strip() == b.strip() for a, b in zip(texts, found, strict=True))
+            own_texts = [text for text, _ in found]
+            equal += sum(a.strip() == b.strip() for a, b in zip(texts, own_texts, strict=True))
         print(
             f"  {kind.__name__}, 256 tokens in, 32 out: {np.median(ratios):.2f} times transformers "
             f"({min(ratios):.2f} to {max(ratios):.2f}); equal answers {equal} of {len(rows)}",

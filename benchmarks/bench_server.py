@@ -115,21 +115,22 @@ def bare(url, asked, concurrency):
     import openai
 
     async def run():
-        client = openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, timeout=60)
         free = asyncio.Semaphore(concurrency)
+        settings = {"api_key": "none", "base_url": url, "max_retries": 0, "timeout": 60}
+        async with openai.AsyncOpenAI(**settings) as client:
 
-        async def ask(chat):
-            async with free:
-                message = {"role": "user", "content": chat.messages[0].content}
-                reply = await client.chat.completions.create(
-                    model="toy", messages=[message], max_tokens=64
-                )
-                return reply.choices[0].message.content
+            async def ask(chat):
+                async with free:
+                    message = {"role": "user", "content": chat.messages[0].content}
+                    reply = await client.chat.completions.create(
+                        model="toy", messages=[message], max_tokens=64
+                    )
+                    return reply.choices[0].message.content
 
-        begin = time.perf_counter()
-        answers = await asyncio.gather(*map(ask, asked))
-        assert all(answers)
-        return time.perf_counter() - begin
+            begin = time.perf_counter()
+            answers = await asyncio.gather(*map(ask, asked))
+            assert all(answers)
+            return time.perf_counter() - begin
 
     return asyncio.run(run())
 
