@@ -98,11 +98,17 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
 
+class Server(ThreadingHTTPServer):
+    """Accepts many connections at once: one that waits in vain is tried again after a second."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 @contextlib.contextmanager
 def serving():
     """Give the address of a server."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         server.shutdown()
