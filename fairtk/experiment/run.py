@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -484,7 +485,7 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
                 f"Experiment: `names` must have one name per system ({len(systems)}), got "
                 f"{len(names)}"
             )
-        labels = [_label(system) for system in systems] if names is None else map(str, names)
+        labels = _labels(systems) if names is None else map(str, names)
         pairs = list(zip(labels, systems, strict=True))
     else:
         raise ParameterError(
@@ -518,8 +519,25 @@ def _system(system: Any, where: str) -> Any:
     return as_frame(system, SCORE, where) if is_run else system
 
 
-def _label(system: Any) -> str:
-    return f"frame of {len(system)} rows" if isinstance(system, pd.DataFrame) else str(system)
+_ADDRESS = re.compile(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-f]+>")
+
+
+def _labels(systems: Sequence[Any]) -> list[str]:
+    """Return names for systems without names.
+
+    A transformer whose text has addresses, which differ in each process, is shown by its classes
+    and, if another one has the same, its number.
+    """
+    labels: list[str] = []
+    count: Counter[str] = Counter()
+    for system in systems:
+        is_frame = isinstance(system, pd.DataFrame)
+        text = f"frame of {len(system)} rows" if is_frame else str(system)
+        label, n_addresses = _ADDRESS.subn(r"\1", text)
+        count[label] += 1
+        is_numbered = n_addresses and count[label] > 1
+        labels.append(f"{label} ({count[label]})" if is_numbered else label)
+    return labels
 
 
 def _baseline(baseline: Any, names: Sequence[str]) -> str | None:

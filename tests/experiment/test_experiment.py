@@ -363,6 +363,15 @@ def test_frames_are_systems_too(data):
     assert alone.means.iloc[0, 0] == means["frame"]
 
 
+def test_names_are_the_same_in_each_process(data):
+    topics, qrels = data
+    runs = [pt.Transformer.from_df(Retriever().transform(topics).head(n)) for n in (96, 95)]
+    systems = [*runs, runs[0] % 2, runs[1] % 2]
+    names = fairtk.Experiment(systems, topics, qrels, [nDCG @ 3], warn=False).systems
+    plain, cut = "SourceTransformer", "(SourceTransformer >> RankCutoff(2))"
+    assert names == [plain, f"{plain} (2)", cut, f"{cut} (2)"]
+
+
 def test_candidates_may_be_the_topics(data):
     topics, qrels = data
     run = Retriever().transform(topics).sample(frac=1, random_state=1)
