@@ -31,7 +31,7 @@
 #     python -O tutorials/05_fair_qr.py FOLDER  # files of TREC Fair Ranking 2022
 #
 # Assertions check the numbers of the invented collection; `-O` skips them.
-# `FAIRTK_TUTORIAL_FAST=1` takes a minute.
+# `FAIRTK_TUTORIAL_FAST=1` takes half a minute.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -278,7 +278,7 @@ assert chain["AWRF by origin @5"].is_monotonic_increasing  # FairQR is nearer to
 
 
 # %%
-compared = "-s fair-qr --no-variations" if FAST else ""
+compared = "-s fair-qr --no-variations --no-tuning" if FAST else ""
 study = f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared}"
 shell(f"{study} --dry-run", WORK)
 shell(study, WORK)
