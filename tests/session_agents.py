@@ -66,3 +66,13 @@ class Threads(Scripted):
         rows = [inp.iloc[[i]].reset_index(drop=True) for i in range(len(inp))]
         with ThreadPoolExecutor(3) as pool:
             return pd.concat(pool.map(super().transform, rows), ignore_index=True)
+
+
+class Repeated(Scripted):
+    """The same agent, which answers each question in three sessions."""
+
+    def transform(self, inp):
+        for _ in range(3):
+            self.retriever.new_session()
+            answers = super().transform(inp)
+        return answers

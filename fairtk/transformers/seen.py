@@ -59,7 +59,8 @@ class Seen(FairTransformer):
     that an agent is shown are recorded if it uses this operator, as those of pyterrier_rag do.
 
     In `fairtk.Experiment` the records of a system are stored as notes (`Results.notes`). After it,
-    also after a resumed one, `exposure` is that of the experiment.
+    also after a resumed one, `exposure` is that of the experiment. An agent that calls
+    `new_session` in its `transform` has these sessions for each batch of queries.
 
     Args:
         retriever: the transformer whose results are recorded.
@@ -118,7 +119,7 @@ class Seen(FairTransformer):
         return Run(out, f"Seen({type(self.retriever).__name__})").checked()
 
     def new_session(self) -> None:
-        """Start a session: later searches for a question are not turns of the earlier one."""
+        """Start a session: later searches for any question are not turns of the earlier one."""
         self.log.new_session()
 
     def clear(self) -> None:
@@ -161,7 +162,8 @@ class Seen(FairTransformer):
             cutoff: ranks that are read in each turn, >= 1; `None` for all (not with MU).
             topics: the questions, a frame with ``qid``; those without a search are reported. `None`
                 for those of the experiment, or all questions with a search.
-            notes: the notes of a system, `Results.notes`; `None` for the records of this object.
+            notes: the notes of a system, `Results.notes`, with the searches of each `Seen` in it;
+                `None` for the records of this object.
 
         Returns:
             ``qid``, ``docno``, ``score``, ``rank``, ``exposure``, ``browsing`` and ``cutoff``; the
@@ -266,8 +268,9 @@ class Log:
                 self.turns.setdefault(qid, []).append(turn)
 
     def take(self, qids: Collection[str]) -> dict[str, list[Turn]]:
-        """Return the turns of queries, and delete them."""
+        """Return the turns of queries, and delete them; start again with the first session."""
         with self._lock:
+            self._session = 0  # so that the batches of an experiment have the same sessions
             return {qid: self.turns.pop(qid, []) for qid in qids}
 
     def restore(self, turns: Mapping[str, list[Turn]]) -> None:

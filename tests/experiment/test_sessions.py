@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from session_agents import Catalog, Scripted, Threads
+from session_agents import Catalog, Repeated, Scripted, Threads
 
 import fairtk
 from fairtk import FairSampler, Seen
@@ -70,6 +70,16 @@ def test_threads_of_a_stage():
     results = experiment(Threads(seen))
     assert values(seen.exposure(cutoff=2)) == {**EXPECTED, ("1", "a"): 1.0}
     assert len(results.notes("agent")) == 3
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_sessions_of_an_agent_do_not_depend_on_the_batch(batch_size):
+    alone, seen = Seen(Catalog()), Seen(Catalog())
+    Repeated(alone)(TOPICS)
+    experiment(Repeated(seen), batch_size=batch_size)
+    assert values(seen.exposure(cutoff=2)) == {**EXPECTED, ("1", "a"): 1.0}
+    assert seen.exposure(cutoff=2).equals(alone.exposure(cutoff=2))
+    assert seen.records.equals(alone.records)
 
 
 def test_a_sampler_in_a_pipeline():
