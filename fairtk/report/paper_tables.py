@@ -16,6 +16,7 @@ from fairtk.experiment.comparison import SystemComparison
 from fairtk.experiment.results import Results, system_comparison
 from fairtk.frames import QID
 from fairtk.report.tables import (
+    CONFIDENCE,
     TEST_NAMES,
     caption_texts,
     corrected_for,
@@ -106,7 +107,8 @@ def _summary_texts(results: Results) -> list[str]:
 def _settings(results: Results) -> dict[str, Any]:
     """Return the baseline, test and correction of a table, if none are given."""
     if not isinstance(results, Comparison):
-        return {"baseline": results.baseline, "test": "t", "correction": "holm"}
+        drawing = {"test": "t", "confidence": CONFIDENCE}
+        return {"baseline": results.baseline, "correction": "holm", **drawing}
     baseline = results.baseline if results.settings["is_named"] else None
     names = (*DRAWING, "correction")
     return {"baseline": baseline, **{name: results.settings[name] for name in names}}

@@ -235,7 +235,8 @@ def test_tables_pages_and_saved_results(tmp_path):
         assert text in shown
         for name in ("mean", "mean_checked", "corrected", "low", "high"):
             assert f"{row[name]:.4f}" in shown
-    for shown in (repr(compared), compared.to_latex(), compared.to_markdown()):
+    tables = [made for of in (results, compared) for made in (of.to_latex(), of.to_markdown())]
+    for shown in (repr(compared), *tables, results.to_latex("a"), results.to_markdown("b")):
         assert text in shown and f"{row['corrected']:.4f}" in shown
     compared.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
