@@ -18,6 +18,7 @@ import pandas as pd
 
 from fairtk.exposure import sum_by_index
 from fairtk.frames import EXPOSURE, FloatArray, IntArray, Run
+from fairtk.frames.columns import PARENT
 from fairtk.measures.ee import ExposureOfDocuments, n_documents
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.transformers.exposures import DeterministicExposure
@@ -38,6 +39,8 @@ def bound_values(
 ) -> FloatArray:
     """Return the bound of y of any policy with the run's EE-D in each query; (n_queries,).
 
+    A query missing from the run has the worst EE-D, at which a policy reaches the best EE-R.
+
     Args:
         labels: the qrels.
         run: a frame X, or a sampled run, whose EE-D is estimated as in x.
@@ -49,10 +52,11 @@ def bound_values(
     attention = sum_by_index(judged.pair_query, y.exposure(judged), len(n))
     total = y.ranks(n).ideal(n, n, n)
     disparity = x.estimate(judged).value
-    bound = replace(part, value=largest_relevance(disparity, attention, total, part.upper, n))
-    if y["normalize"]:
-        return np.where(judged.present, bound.normalized(), part.worst_normalized)
-    return np.where(judged.present, bound.value, part.worst)
+    largest = largest_relevance(disparity, attention, total, part.upper, n)
+    if PARENT not in run.columns:  # several passages of a document can exceed the target
+        largest = np.minimum(largest, part.upper)
+    bound = replace(part, value=np.where(judged.present, largest, part.upper))
+    return bound.normalized() if y["normalize"] else bound.value
 
 
 def best_for_scores(run: pd.DataFrame, frame: pd.DataFrame, y: ExposureOfDocuments) -> pd.DataFrame:
@@ -82,9 +86,10 @@ def largest_relevance(
 
     Let u be equal exposure, and t the target, which is an exposure, too. So e = u + c (t - u) can
     be reached for c from 0 to 1, and by the Cauchy-Schwarz inequality none of the same norm has a
-    larger inner product with t: it is |u|^2 + sqrt((|e|^2 - |u|^2) (|t|^2 - |u|^2)), at most |t|^2
-    (EE-D and EE-R as in Towards Fair RAG, Eq. 3). Policies over shorter rankings have less
-    attention, and stay below the same bound for their total.
+    larger inner product with t: it is |u|^2 + sqrt((|e|^2 - |u|^2) (|t|^2 - |u|^2)) (EE-D and EE-R
+    as in Towards Fair RAG, Eq. 3). Policies over shorter rankings have less attention, and stay
+    below the same bound for their total. A policy over rankings of documents also stays below
+    |t|^2.
 
     Args:
         disparity: EE-D |e|^2 of each query; shape (n_queries,).
@@ -95,7 +100,7 @@ def largest_relevance(
     """
     n = np.maximum(n, 1)
     away = _excess(disparity, attention**2 / n) * _excess(square, total**2 / n)
-    return np.asarray(np.minimum(square, attention * total / n + np.sqrt(away)))
+    return np.asarray(attention * total / n + np.sqrt(away))
 
 
 def _excess(value: FloatArray | float, least: FloatArray | float) -> FloatArray:

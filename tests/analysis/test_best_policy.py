@@ -12,6 +12,7 @@ import fairtk
 from fairtk import EE_D, EE_R, FairSampler
 from fairtk.analysis.best_policy import best_exposure, bound_values, largest_relevance
 from fairtk.demo import study
+from fairtk.errors import MissingWarning
 from fairtk.exposure import DCG, MU, RBP, TREC, Fitted
 
 MODELS = [MU(), DCG(), RBP(0.8), TREC(), Fitted(weight=(0.5, 1.0, 0.2))]
@@ -56,8 +57,7 @@ def test_two_documents_by_hand():
     one = np.ones(1)
     bound = largest_relevance(5 / 8 * one, one, one, one, np.array([2]))
     assert bound == pytest.approx([3 / 4], abs=1e-12)
-    # at the target's disparity or more, its norm; at that of equal exposure or less, that value
-    assert largest_relevance(9 * one, one, one, one, np.array([2])) == [1.0]
+    # at the disparity of equal exposure or less, that value
     assert largest_relevance(0.4 * one, one, one, one, np.array([2])) == [0.5]
 
 
@@ -141,7 +141,7 @@ def test_bound_over_labels_is_the_best_for_the_target(case):
     low, high = weight.sum() ** 2 / n, (weight**2).sum()
     goal = low + part * (high - low)
     given_ = (np.array([v]) for v in (goal, weight.sum(), weight.sum(), target @ target, n))
-    bound = largest_relevance(*given_)
+    bound = np.minimum(largest_relevance(*given_), target @ target)
     # at the disparity of equal exposure, the square root of a rounding error is added
     near = 1e-9 if part > 1e-6 else 1e-7
     assert bound == pytest.approx([closest(target, weight, goal) @ target], abs=near)
@@ -164,6 +164,30 @@ QRELS = pd.DataFrame(
     [(f"q{q}", d, useful(q, d)) for q in range(9) for d in DOCS], columns=["qid", "docno", "label"]
 )
 FAST = {"alphas": [0, 2, 5], "resamples": 5}
+
+
+def test_a_query_missing_from_the_run_has_the_largest_bound():
+    # its EE_D is the worst, 1, at which the ideal ranking has the best EE_R, 1
+    n = 8 * len(DOCS)
+    alone = fairtk.frontier(QRELS[:n], {"a": run(1)[:n]}, EE_D @ 2, EE_R @ 2, **FAST).curve
+    with pytest.warns(MissingWarning, match="q8"):
+        curve = fairtk.frontier(QRELS, {"a": run(1)[:n]}, EE_D @ 2, EE_R @ 2, **FAST).curve
+    expected = (8 * alone["bound"] + 1) / 9
+    np.testing.assert_allclose(curve["bound"], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cutoff", [1, 2, 3])
+def test_passages_can_exceed_the_bound_of_documents(cutoff):
+    # with passages p1, p2 of the useful a, both read: e = (2, 0, 0), |e|^2 = 4, and <e, t> = 2
+    # with t = (1, 1/2, 1/2), |t|^2 = 3/2: EE_R = 4/3. Of u = (2/3, 2/3, 2/3): 4/3 + sqrt(8/3 * 1/6)
+    passages = pd.DataFrame({"docno": ["a%p1", "a%p2", "b%p1", "c%p1"], "score": [4.0, 3, 2, 1]})
+    passages = passages.assign(qid="q", parent=list("aabc"))
+    labels = pd.DataFrame({"qid": "q", "docno": list("abc"), "label": [1, 0, 0]})
+    measures = EE_D @ cutoff, EE_R @ cutoff
+    curve = fairtk.frontier(labels, {"a": passages}, *measures, **FAST).curve
+    assert (curve["bound"] > curve["y"] - 1e-12).all()
+    if cutoff == 2:
+        assert curve["bound"].iloc[-1] == pytest.approx(4 / 3, abs=1e-12)
 
 
 def test_values_of_the_demo():
