@@ -509,6 +509,9 @@ _WITHOUT_BOUNDS = {
 def value_bounds(measure: Any) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite if unknown.
 
+    Unbiased estimates can be outside, and values of passages and of sessions can be larger, because
+    a document can hold several ranks.
+
     Args:
         measure: a measure of fairtk, a plugin or ir_measures.
     """

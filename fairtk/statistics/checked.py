@@ -12,6 +12,7 @@ from fairtk import checks
 from fairtk.errors import InputError
 from fairtk.frames import FloatArray
 from fairtk.statistics.arrays import ZERO, numbers
+from fairtk.statistics.intervals import held_bounds
 
 TOO_FEW_CHECKED = "fewer than two checked queries have a value"
 
@@ -67,7 +68,8 @@ def corrected_mean(
         values: the cheap values of the same queries, e.g. with labels of a model, shape (n,).
         others: the cheap values of all other queries, shape (m,).
         confidence: the level of the interval, in (0, 1).
-        bounds: the smallest and the largest possible value, which clip the interval.
+        bounds: the smallest and the largest possible value, which clip the interval, as in
+            `mean_intervals`.
 
     Returns:
         The mean. NaN in the arguments is ignored. If a checked query has only one of both values,
@@ -108,8 +110,10 @@ def corrected_mean(
         note = EQUAL_CHECKED
         if error > ZERO * max(np.abs(exact).max(), weight * np.abs(all_cheap).max(initial=0.0)):
             half = float(t.ppf((1 + confidence) / 2, n - 1)) * error
-            low = max(corrected - half, min(bounds[0], corrected))
-            high = min(corrected + half, max(bounds[1], corrected))
+            of_all = np.concatenate([exact, all_cheap])
+            least, most = held_bounds(bounds, of_all.min(), of_all.max())
+            low = max(corrected - half, min(float(least), corrected))
+            high = min(corrected + half, max(float(most), corrected))
             p, note = float(2 * t.sf(abs(corrected) / error, n - 1)), ""
     return CorrectedMean(
         len(all_cheap), n, mean, mean_checked, corrected, weight, low, high, p, note

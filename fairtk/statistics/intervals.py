@@ -34,7 +34,8 @@ def mean_intervals(
         values: shape (means, queries). The mean and its interval are over the values that are not
             NaN.
         confidence: the level of each interval, in (0, 1).
-        bounds: the smallest and the largest possible value, which clip the intervals.
+        bounds: the smallest and the largest possible value, which clip the intervals. An end does
+            not clip an interval over values beyond it, such as unbiased estimates below 0.
         clusters: the cluster of each query, shape (queries,): the queries of a cluster are not
             independent, such as the questions of one user, and the degrees of freedom are those of
             the clusters. `None` if all queries are independent.
@@ -73,10 +74,23 @@ def mean_intervals(
     # equal values, up to rounding of their mean
     equal = (np.sqrt(square) <= ZERO * largest) | (half <= ZERO * largest)
     half[equal | (count < 2)] = np.nan
-    # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval
-    low = np.maximum(mean - half, np.minimum(bounds[0], mean))
-    high = np.minimum(mean + half, np.maximum(bounds[1], mean))
+    lowest = np.where(defined, table, np.inf).min(axis=1, initial=np.inf)
+    highest = np.where(defined, table, -np.inf).max(axis=1, initial=-np.inf)
+    least, most = held_bounds(bounds, lowest, highest)
+    # rounding may put the mean outside the bounds
+    low = np.maximum(mean - half, np.minimum(least, mean))
+    high = np.minimum(mean + half, np.maximum(most, mean))
     return low, high
+
+
+def held_bounds(
+    bounds: tuple[float, float], lowest: npt.ArrayLike, highest: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of values, infinite if the lowest or the highest value is beyond them."""
+    rounding = ZERO * np.maximum(1.0, np.abs(bounds))
+    least = np.where(np.less(lowest, bounds[0] - rounding[0]), -np.inf, bounds[0])
+    most = np.where(np.greater(highest, bounds[1] + rounding[1]), np.inf, bounds[1])
+    return least, most
 
 
 def no_interval(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> str:

@@ -32,7 +32,9 @@ def test_by_hand():
     assert (result.low, result.high) == pytest.approx((43 / 12 - half, 43 / 12 + half), rel=1e-12)
     assert result.p == pytest.approx(2 * stats.t.sf(43 / 12 / error, 3), rel=1e-12)
     assert result.note == ""
-    assert corrected_mean(CHECKED, VALUES, OTHERS, bounds=(0, 4)).high == 4
+    assert corrected_mean(CHECKED, VALUES, OTHERS, bounds=(0, 6)).high == 6 < result.high
+    # 6 is beyond a bound of 4, which therefore does not hold
+    assert corrected_mean(CHECKED, VALUES, OTHERS, bounds=(0, 4)).high == result.high
 
 
 finite = st.floats(-10, 10).map(lambda x: round(x, 3))

@@ -52,9 +52,13 @@ def test_equal_values(value):
 def test_intervals_end_at_the_bounds_of_the_measure():
     low, high = mean_intervals([[0.5, 0.9, 1.0, 1.0]], bounds=(0.0, 1.0))
     assert low[0] > 0 and high[0] == 1
-    # a mean beyond them, as of an unbiased estimate, is inside its interval
-    low, high = mean_intervals([[-0.2, -0.1, -0.3]], bounds=(0.0, 1.0))
-    assert low[0] < -0.2 and high[0] == pytest.approx(-0.2 + 4.3027 * 0.1 / math.sqrt(3), abs=1e-4)
+    # a bound does not hold for values beyond it, such as unbiased estimates; rounding is none
+    half = 4.3027 * 0.1 / math.sqrt(3)
+    for shift in (-0.2, 1.2, -0.05, 1.05):
+        values = [[shift - 0.1, shift, shift + 0.1], [0.4, 0.5, 1.0 + 1e-15]]
+        low, high = mean_intervals(values, bounds=(0.0, 1.0))
+        assert [low[0], high[0]] == pytest.approx([shift - half, shift + half], abs=1e-4)
+        assert low[1] == 0 and high[1] == 1
 
 
 def test_wrong_input():
