@@ -16,6 +16,7 @@ from pyterrier.datasets._irds import IRDSDataset
 from fairtk.errors import ColumnError, InputError, NotFoundError
 from fairtk.frames import GOLD_ANSWER, LABEL, QID, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
+from fairtk.frames.schema import encode_ids
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 from fairtk.wording import format_list, missing_columns
@@ -77,8 +78,8 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     Raises:
         ColumnError: a column is missing.
-        InputError: a query of the qrels has no gold answer, a gold answer is not text, or the qrels
-            already have gold answers.
+        InputError: an id is invalid, a query of the qrels has no gold answer, a gold answer is not
+            text, or the qrels already have gold answers.
     """
     qrels, answers = as_frame(qrels, LABEL, "join_answers: qrels"), frame_of(answers)
     require_columns(qrels, [QID], "join_answers (qrels)")
@@ -93,11 +94,13 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
             f"join_answers: duplicate column {GOLD_ANSWER!r}: the qrels have it already; drop it"
         )
     golds: dict[Any, Any] = {}
-    pairs = zip(answers[QID].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
+    code, ids = encode_ids(answers[QID], QID, "join_answers (answers)")
+    pairs = zip(ids[code].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
     for qid, gold in pairs:
         values = _strings(gold, qid)
         golds[qid] = [*golds[qid], *values] if qid in golds else values
-    qids = qrels[QID].tolist()
+    code, ids = encode_ids(qrels[QID], QID, "join_answers (qrels)")
+    qids = ids[code].tolist()
     missing = [qid for qid in dict.fromkeys(qids) if qid not in golds]
     if missing:
         raise InputError(

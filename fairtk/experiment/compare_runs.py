@@ -59,7 +59,7 @@ def evaluate(
     runs: FileOrFrame | Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
-    answers: Sequence[FileOrFrame] = (),
+    answers: Sequence[FileOrFrame] | Mapping[str, FileOrFrame] = (),
     gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
@@ -78,7 +78,7 @@ def evaluate(
             measured with labels.
         runs: one or more frames or files, or a mapping of names to them.
         measures: measures, or strings as for `fairtk.measures.parse`.
-        answers: generated answers, one per run, or empty.
+        answers: generated answers, one per run or by the name of the run, or empty.
         gold: gold answers, if missing from the qrels.
         order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
             must agree.
@@ -134,7 +134,7 @@ def _measure(
     measures: Sequence[Any] | str,
     runs: dict[str, Run] | None,
     *,
-    answers: Sequence[FileOrFrame] = (),
+    answers: Sequence[FileOrFrame] | Mapping[str, FileOrFrame] = (),
     gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
@@ -149,14 +149,7 @@ def _measure(
     not needed later. For all other arguments see `evaluate`.
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
-    answers = frame_of(answers)
-    is_single = isinstance(answers, pd.DataFrame)
-    answers = [answers] if is_single else checks.listed("answers", answers, "evaluate")
-    if answers and len(answers) != len(data):
-        raise InputError(
-            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
-            f"for {len(data)} runs"
-        )
+    answers = _answers_of_runs(answers, files)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in measure_list(measures)]
     if qrels is None:
@@ -183,7 +176,8 @@ def _measure(
     evaluator = Evaluator(unique_measures, labels)
     with_checked = None
     if checked is not None:
-        labels_of_checked = prepare_labels(checked, gold, parsed, "checked")
+        others = labels.with_text_ids()
+        labels_of_checked = prepare_labels(checked, gold, parsed, "checked", others)
         if ignore_identical_ids:
             labels_of_checked = labels_of_checked.take(~labels_of_checked.identical_ids())
         # targets may depend on the labels
@@ -196,8 +190,7 @@ def _measure(
             "checked",
         )
     systems, sizes = {}, []
-    padded = answers or [None] * len(data)
-    for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
+    for (name, file), source, answer in zip(files.items(), data, answers, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
         run = run.with_parents(parent)
         if ignore_identical_ids:
@@ -248,6 +241,22 @@ def _measure(
         environment={} if runs is None else environment(),
         checked=checked_values,
     )
+
+
+def _answers_of_runs(answers: Any, runs: Collection[str]) -> list[Any]:
+    """Return the answers of each run, `None` if there are none."""
+    answers = frame_of(answers)
+    if isinstance(answers, Mapping):
+        by_name = {checks.known("run in `answers`", n, runs): of for n, of in answers.items()}
+        return [by_name.get(name) for name in runs]
+    is_single = isinstance(answers, pd.DataFrame)
+    answers = [answers] if is_single else checks.listed("answers", answers, "evaluate")
+    if answers and len(answers) != len(runs):
+        raise InputError(
+            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
+            f"for {len(runs)} runs"
+        )
+    return answers or [None] * len(runs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -362,6 +371,7 @@ def compare(
         ParameterError: a setting is out of its range, or two settings exclude each other, such as
             `cluster` and the Wilcoxon test, or `cluster` and `checked`.
     """
+    checks.parameters(options, "compare", compare, evaluate)
     checks.known("test", test, TESTS)
     correction = "none" if correction is None else correction
     checks.known("correction", correction, CORRECTIONS)

@@ -22,6 +22,7 @@ from fairtk.experiment.inputs import (
     GivenGroups,
     common_metadata,
     complete_measure,
+    group_sources,
     measure_list,
     metadata_path,
     parse_with,
@@ -201,13 +202,9 @@ def doctor(
     checked_labels: Qrels | None
     ranked, results = read_with_findings(run, "run", run_rows, partial(run_of, order="auto"))
     checked_labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, labels_in)
-    groups = frame_of(groups)
-    if isinstance(groups, Mapping):  # of names
-        with reading() as remarks:
-            groups = [*GivenGroups.read(groups).attributes.values()]
-        results += _on_input(remarks, "groups")
-    is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
-    sources = [groups] if is_single else checks.listed("groups", groups, "doctor")
+    with reading() as remarks:
+        sources = group_sources(groups)
+    results += _on_input(remarks, "groups")
     attributes, wrong_groups = _read_groups(sources)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
@@ -300,6 +297,11 @@ def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
             attributes.append(read_groups(source))
             continue
         source = frame_of(source)
+        if not isinstance(source, str | PathLike | pd.DataFrame):
+            with reading() as remarks:
+                attributes.append(Groups.of(source))
+            findings += _on_input(remarks, "groups")
+            continue
         name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
         check = partial(_attribute, name=name, source=source)
         attribute, wrong = read_with_findings(path, "groups", read_table, check)
