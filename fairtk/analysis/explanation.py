@@ -178,8 +178,8 @@ class Explanation:
         if not judged; with a baseline, ``baseline_rank`` and ``baseline_exposure``.
 
         For EE_L and EE_R, also ``target``; ``difference``, exposure minus target; ``cost``; with a
-        baseline, ``baseline_cost``. These are NaN if the measure is undefined. Documents with the lowest difference, those that lack exposure,
-        are first, retrieved or not.
+        baseline, ``baseline_cost``. These are NaN if the measure is undefined. Documents with the
+        lowest difference, those that lack exposure, are first, retrieved or not.
 
         Raises:
             ParameterError: all queries are explained.

@@ -5,6 +5,7 @@ The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
@@ -175,8 +176,9 @@ def doctor(
             that not all runs have start with the name of the run.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
         target: as for `fairtk.evaluate`. AWRF requires a target.
-        measures: the measures for the effect of ties; if empty, EE_D, EE_R, EE_L and E(nDCG) at the
-            cutoff, and AWRF if there are groups and a target.
+        measures: the measures for the effect of ties, whose crossed groups are checked, too; if
+            empty, EE_D, EE_R, EE_L and E(nDCG) at the cutoff and, if there are groups and a target,
+            AWRF for each attribute and for all crossed.
         cutoff: the number of ranks to check, above 0.
         support: report groups with fewer judged or retrieved documents than this.
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
@@ -238,7 +240,7 @@ def doctor(
     effects = empty
     if (checked_labels.qids.find(ranked.qids) >= 0).any():
         texts = measure_list(measures, may_be_empty=True)
-        texts = texts or _measures(cutoff, list(targets))
+        texts = texts or _measures(cutoff, _measured(given_groups, targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
         }
@@ -329,6 +331,22 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
                 if groups is every[-1] and not targets:
                     raise
     return targets
+
+
+_MOST_CELLS = 10_000
+"""Larger crossings are only checked if a measure names them: most of their cells are empty."""
+
+
+def _measured(given_groups: GivenGroups, targets: Mapping[str, Target]) -> list[str]:
+    """Return the attributes with a target, and all attributes crossed if a target fits them."""
+    names = [*targets]
+    if len(given_groups.attributes) > 1 and targets:
+        crossed = given_groups.crossed
+        if crossed.name not in names and crossed.space.size <= _MOST_CELLS:
+            with contextlib.suppress(InputError):
+                given_groups.target_for(crossed, "doctor").for_groups(crossed)
+                names.append(crossed.name)
+    return names
 
 
 def _text(measure: Any) -> str:

@@ -114,7 +114,9 @@ def prepare_labels(
     has_gold = gold is not None or GOLD_ANSWER in labels.frame.columns
     if needing and not has_gold and others is not None and GOLD_ANSWER in others.columns:
         known = gold_answers(others[QID], others[GOLD_ANSWER], where)
-        gold = pd.DataFrame({QID: [*known], GOLD_ANSWER: pd.Series([*known.values()], dtype=object)})
+        gold = pd.DataFrame(
+            {QID: [*known], GOLD_ANSWER: pd.Series([*known.values()], dtype=object)}
+        )
     elif needing and not has_gold:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
