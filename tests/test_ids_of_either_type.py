@@ -11,6 +11,7 @@ from settings_calls import Echo
 import fairtk
 from fairtk import Groups, Target, credit, io
 from fairtk.errors import InputError
+from fairtk.transformers import OracleExposure
 
 DOCNOS = ["11", "12", "13"]
 QIDS = ["1", "2", "3"]
@@ -30,6 +31,10 @@ GROUP = dict(zip(DOCNOS, "xyx", strict=True))
 GROUPS = Groups.of(GROUP)
 CLUSTERS = {"1": "a", "2": "b", "3": "b"}
 SHARES = {qid: {"x": 0.25, "y": 0.75} for qid in QIDS}
+SAMPLER = fairtk.FairSampler(alpha=1, n_samples=4, cutoff=2)
+DRAWN = SAMPLER(RUN).assign(qanswer="x")
+CREDITED = DRAWN.assign(credit=1.0)
+EU = fairtk.EU(utility="em")
 EM, AWRF = "EU(utility='em')", "AWRF@2"
 
 
@@ -39,6 +44,10 @@ def values(*given, **options):
 
 def fair(**options):
     return values(QRELS, RUN, [AWRF], **{"groups": {"g": GROUP}, "target": "uniform"} | options)
+
+
+def varied(qrels, runs):
+    return fairtk.sensitivity(qrels, runs, "nDCG@2", vary=["judgments"]).table
 
 
 def refined(group):
@@ -128,6 +137,28 @@ GIVEN = {
         lambda d: fairtk.Experiment([d], TOPICS, QRELS, ["P@2"], names=["r"]).per_query,
         RUN,
     ),
+    "qrels of a sampler": (
+        lambda d: fairtk.OracleSampler(d, n_samples=2)(RUN),
+        QRELS,
+    ),
+    "qrels of optimal exposure": (lambda d: OracleExposure(d, cutoff=2)(RUN), QRELS),
+    "answers of other alphas": (
+        lambda d: fairtk.off_policy_utility(LISTED, {1.0: d}, RUN, [1, 2], EU, cutoff=2).per_query,
+        DRAWN,
+    ),
+    "scores of other alphas": (
+        lambda d: (
+            fairtk.off_policy_utility(LISTED, {1.0: DRAWN}, d, [1, 2], EU, cutoff=2).per_query
+        ),
+        RUN,
+    ),
+    "sensitivity, run": (lambda d: varied(QRELS[:7], {"a": d, "b": OTHER}), RUN),
+    "sensitivity, qrels": (lambda d: varied(d, {"a": RUN, "b": OTHER}), QRELS[:7]),
+    "frontier": (
+        lambda d: fairtk.frontier(QRELS, {"a": d}, alphas=[1, 2], resamples=9).curve,
+        RUN,
+    ),
+    "browsing": (lambda d: credit.fit_browsing(d, RUN, SAMPLER).table, CREDITED),
     "folds": (lambda d: fairtk.experiment.folds(d, 2), QIDS),
     "folds of cross_fit": (
         lambda d: (

@@ -16,6 +16,7 @@ from fairtk.experiment.comparison import Margin
 from fairtk.experiment.identity import environment
 from fairtk.experiment.inputs import (
     GivenGroups,
+    answers_of_runs,
     complete_measure,
     documents_per_query,
     empty_labels,
@@ -38,7 +39,7 @@ from fairtk.experiment.values import (
     values_of_systems,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import FileOrFrame, frame_of
+from fairtk.frames.accepted import FileOrFrame
 from fairtk.groups.levels import RELEVANCE
 from fairtk.io.runs import Order, as_run
 from fairtk.measures import format_measure
@@ -149,7 +150,7 @@ def _measure(
     not needed later. For all other arguments see `evaluate`.
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
-    answers = _answers_of_runs(answers, files)
+    answers = answers_of_runs(answers, files)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in measure_list(measures)]
     if qrels is None:
@@ -241,22 +242,6 @@ def _measure(
         environment={} if runs is None else environment(),
         checked=checked_values,
     )
-
-
-def _answers_of_runs(answers: Any, runs: Collection[str]) -> list[Any]:
-    """Return the answers of each run, `None` if there are none."""
-    answers = frame_of(answers)
-    if isinstance(answers, Mapping):
-        by_name = {checks.known("run in `answers`", n, runs): of for n, of in answers.items()}
-        return [by_name.get(name) for name in runs]
-    is_single = isinstance(answers, pd.DataFrame)
-    answers = [answers] if is_single else checks.listed("answers", answers, "evaluate")
-    if answers and len(answers) != len(runs):
-        raise InputError(
-            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
-            f"for {len(runs)} runs"
-        )
-    return answers or [None] * len(runs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

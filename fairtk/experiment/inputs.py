@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
@@ -92,6 +92,22 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
         short = iter(unique_names([file for file in files if file]) if any(files) else [])
         names = [next(short) if file else f"run {next(frames)}" for file in files]
     return dict(zip(names, files, strict=True)), data
+
+
+def answers_of_runs(answers: Any, runs: Collection[str]) -> list[Any]:
+    """Return the answers of each run, `None` without any; `runs` are their names."""
+    answers = frame_of(answers)
+    if isinstance(answers, Mapping):
+        by_name = {checks.known("run in `answers`", n, runs): of for n, of in answers.items()}
+        return [by_name.get(name) for name in runs]
+    is_single = isinstance(answers, pd.DataFrame)
+    answers = [answers] if is_single else checks.listed("answers", answers)
+    if answers and len(answers) != len(runs):
+        raise InputError(
+            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
+            f"for {len(runs)} runs"
+        )
+    return answers or [None] * len(runs)
 
 
 def prepare_labels(
