@@ -188,7 +188,7 @@ class Run(EncodedFrame):
         return len(self.repeated_rows()) > 0
 
     def repeated_rows(self) -> IntArray:
-        """Return the frame rows with a document or, if there are none, a rank of an earlier row."""
+        """Return the frame rows that repeat a document of their query or, without any, a rank."""
         columns = [self.passages[0]] if DOCNO in self.frame.columns else []
         if RANK in self.frame.columns:
             columns.append(pd.factorize(self.frame[RANK], use_na_sentinel=False)[0])
