@@ -137,13 +137,14 @@ def prepare_labels(
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
     if gold is not None:
-        from fairtk.datasets import join_answers
+        from fairtk.datasets.provider import gold_of_queries
 
         bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
         answers, is_file = as_gold_answers(gold), isinstance(gold, str | PathLike)
         require_columns(answers, [QID], fspath(gold) if is_file else "gold")
         with file_errors(gold) if is_file else contextlib.nullcontext():
-            joined = join_answers(bare, answers)
+            golds = gold_of_queries(labels.qids.tolist(), answers)
+        joined = bare.assign(**{GOLD_ANSWER: golds.array.take(labels.query)})
         labels = Qrels(joined, where, ids=labels.coded_ids, is_checked=True)
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
@@ -194,7 +195,7 @@ def prepare_run(
     require_columns(checked.frame, [QID, DOCNO], where)
     if answers is not None:
         name = fspath(answers) if isinstance(answers, str | PathLike) else f"answers of {where}"
-        answered = add_answers(checked.with_text_ids(), as_answers(answers), name)
+        answered = add_answers(checked, as_answers(answers), name)
         for column in ANSWER_COLUMNS:
             checked = checked.with_column(column, answered.get(column))
     for measure in _measures_with_column(measures, "RUN_COLUMNS", QANSWER):

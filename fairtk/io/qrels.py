@@ -29,6 +29,7 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     Qrels,
+    Run,
     require_columns,
 )
 from fairtk.frames.accepted import frame_of
@@ -394,14 +395,16 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(with_numbers(rows, SAMPLE), path)
 
 
-def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
+def add_answers(
+    run: pd.DataFrame | Run, answers: pd.DataFrame, where: str = "answers"
+) -> pd.DataFrame:
     """Return the run with the answer of each ranking on all its rows.
 
     The columns are ``qanswer`` and, if the answers have them, ``answer_status`` and ``prompt_id``.
     Answers of other rankings are ignored, with a warning.
 
     Args:
-        run: R or S.
+        run: R or S; a `Run` is not checked again.
         answers: as `read_answers` returns them, one row per ranking. The ranking of a query in a
             run without ``sample`` is sample 0.
         where: the name of the answers, for messages.
@@ -412,46 +415,44 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         InputError: an id is invalid, a ranking has no answer, or only one of the two frames is
             sampled.
     """
-    run, answers = frame_of(run), frame_of(answers)
-    require_columns(run, [QID], f"{where} (run)")
+    run = run if isinstance(run, Run) else Run(run, f"{where} (run)")
+    answers = frame_of(answers)
     require_columns(answers, [QID, QANSWER], where)
     refuse = partial(refuse_in, where, frame=answers)
-    refuse_run = partial(refuse_in, f"{where} (run)", frame=run)
-    code_of_row, run_qids = check_ids(run[QID], QID, refuse_run)
     code, qids = check_ids(answers[QID], QID, refuse)
-    check_samples(run, f"{where} (run)")
     check_samples(answers, where)
+    samples = run.samples
+    if samples is not None and SAMPLE not in answers.columns and len(np.unique(samples)) > 1:
+        raise InputError(
+            f"{where}: missing column 'sample', which answers of a sampled run require"
+        )
+    keys = [QID]
     sample, sample_of_row = np.zeros(len(answers), np.int64), np.zeros(len(run), np.int64)
     if SAMPLE in answers.columns:
         sample = answers[SAMPLE].to_numpy(np.int64)
-        if SAMPLE in run.columns:
-            sample_of_row = run[SAMPLE].to_numpy(np.int64)
+        if samples is not None:
+            keys, sample_of_row = [QID, SAMPLE], samples
         elif sample.any():
             message = f"{SAMPLE} must be 0 for a run without the column {SAMPLE!r}"
             remedy = f"give the sampled run, or one answer per query without {SAMPLE!r}"
             refuse(RowProblem(np.flatnonzero(sample), message, check="samples", remedy=remedy))
-    elif SAMPLE in run.columns and run[SAMPLE].nunique() > 1:
-        raise InputError(
-            f"{where}: missing column 'sample', which answers of a sampled run require"
-        )
     index = pd.MultiIndex.from_arrays([code, sample])
     if index.has_duplicates:
         twice, remedy = np.flatnonzero(index.duplicated()), "keep one row per ranking"
         message = "duplicate answer for a ranking"
         refuse(RowProblem(twice, message, DuplicateError, "duplicates", remedy))
-    code_of_row = qids.find(run_qids)[code_of_row]
+    code_of_row = qids.find(run.qids)[run.frame_query]
     row = index.get_indexer(pd.MultiIndex.from_arrays([code_of_row, sample_of_row]))
-    keys = [c for c in (QID, SAMPLE) if c in run.columns and c in answers.columns]
     others = np.setdiff1d(np.arange(len(answers)), row)
     if len(run) and len(others) == len(answers):
         raise InputError(
-            f"{where}: no ranking in common: expected {_rankings(run[keys])}, got "
+            f"{where}: no ranking in common: expected {_rankings(run.frame[keys])}, got "
             f"{_rankings(answers[keys])}"
         )
     missing = row < 0
     missing[~missing] = answers[QANSWER].isna().to_numpy()[row[~missing]]
     if missing.any():
-        rankings = run.loc[missing, keys].drop_duplicates()
+        rankings = run.frame.loc[missing, keys].drop_duplicates()
         raise InputError(
             f"{where}: missing answers for {len(rankings)} rankings of the run "
             f"({_rankings(rankings)})"
@@ -461,7 +462,7 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
         detail += f"({_rankings(answers.iloc[others][keys])})"
         remark_on_input([Remark(OTHER_ANSWERS, "", "", len(others), 0, (), 0, detail)])
     # an index that has the name of a column would be ambiguous
-    rows = run.drop(columns=[*ANSWER_COLUMNS], errors="ignore").reset_index(drop=True)
+    rows = run.frame.drop(columns=[*ANSWER_COLUMNS], errors="ignore").reset_index(drop=True)
     added = [c for c in ANSWER_COLUMNS if c in answers.columns]
     return rows.assign(**{c: answers[c].array.take(row) for c in added})
 
