@@ -6,9 +6,10 @@ value. ``where`` names the transformer, measure or function with the setting; it
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from numbers import Real
 from os import PathLike
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairtk.errors import NotFoundError, ParameterError
-from fairtk.wording import short
+from fairtk.wording import did_you_mean, short
 
 T = TypeVar("T")
 
@@ -186,6 +187,24 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
     if not isinstance(name, str) or name not in names:
         raise NotFoundError(kind, name, names)
     return str(name)
+
+
+def parameters(options: Iterable[str], where: str, *functions: Callable[..., Any]) -> None:
+    """Refuse options that are not parameters of any of these functions.
+
+    Raises:
+        ParameterError: a parameter is unknown; the nearest name is suggested.
+    """
+    names = {
+        parameter.name
+        for function in functions
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    for option in options:
+        if option not in names:
+            tail = did_you_mean(option, names)
+            raise ParameterError(f"{where}: unknown parameter {option!r}{tail}")
 
 
 def listed(name: str, values: Any, where: str = "", rule: str = "be a list") -> list[Any]:

@@ -105,6 +105,7 @@ SIMILAR_GROUPS = "similar labels"
 REPEATED_ROWS = "repeated rows"
 NO_ROWS = "no rows"
 RANKS_DISAGREE = "ranks disagree with scores"
+OTHER_ANSWERS = "answers of other rankings"
 
 BY_STATUS = {
     "cut": CUT_ANSWERS,
@@ -379,7 +380,8 @@ KINDS: dict[str, RemarkKind] = {
     SEVERAL_GROUPS: RemarkKind(
         DataWarning,
         "labels of groups seem to be several groups each ({count}: {detail}), but each counts as "
-        "one group; use `separator` to split them, or `levels` if each is one group",
+        "one group; use `separator` to split them, or `Groups.read(..., levels=[...])` if each is "
+        "one group",
     ),
     UNKNOWN_SPELLINGS: RemarkKind(
         DataWarning,
@@ -389,7 +391,8 @@ KINDS: dict[str, RemarkKind] = {
     SIMILAR_GROUPS: RemarkKind(
         DataWarning,
         "labels of groups differ only in case or white space ({count}: {detail}), but each counts "
-        "as a group; use one spelling for each group, or `levels` if these are different groups",
+        "as a group; use one spelling for each group, or `Groups.read(..., levels=[...])` if these "
+        "are different groups",
     ),
     REPEATED_ROWS: RemarkKind(
         DataWarning, "{detail}: rows repeat earlier ones and are left out ({count})"
@@ -397,6 +400,9 @@ KINDS: dict[str, RemarkKind] = {
     NO_ROWS: RemarkKind(DataWarning, "{detail}: no rows"),
     RANKS_DISAGREE: RemarkKind(
         DataWarning, "{detail}; the scores of this run are replaced by its ranks"
+    ),
+    OTHER_ANSWERS: RemarkKind(
+        DataWarning, "{detail} are of rankings that the run does not have; they are ignored"
     ),
     # texts of a study: the first below its tables, the second among the warnings of its page
     STUDY_NOTE: RemarkKind(None, "{detail}"),

@@ -29,6 +29,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.inputs import (
     GivenGroups,
+    answers_of_runs,
     complete_measure,
     measure_list,
     parse_with,
@@ -37,7 +38,7 @@ from fairtk.experiment.inputs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.accepted import FileOrFrame, frame_of
+from fairtk.frames.accepted import FileOrFrame
 from fairtk.groups.levels import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
@@ -426,7 +427,7 @@ def sensitivity(
     cutoffs: Sequence[int] = CUTOFFS,
     groups: Sequence[Any] = (),
     target: Any = (),
-    answers: Sequence[FileOrFrame] = (),
+    answers: Sequence[FileOrFrame] | Mapping[str, FileOrFrame] = (),
     gold: FileOrFrame | None = None,
     order: str = "auto",
 ) -> Sensitivity:
@@ -445,7 +446,7 @@ def sensitivity(
         cutoffs: the settings of the choice ``"cutoff"``.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`; the first target that fits is the original setting.
-        answers: generated answers, one per run, or empty.
+        answers: generated answers, one per run or by the name of the run, or empty.
         gold: gold answers.
         order: see `fairtk.evaluate`.
 
@@ -460,22 +461,16 @@ def sensitivity(
         raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
-    answers = frame_of(answers)
-    answers = [answers] if isinstance(answers, pd.DataFrame) else checks.listed("answers", answers)
-    if answers and len(answers) != len(data):
-        raise InputError(
-            f"`answers` must have one file per run, got {len(answers)} for {len(data)} runs"
-        )
+    answers = answers_of_runs(answers, files)
     given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in measure_list(measures)}
     given_groups.labels = file_labels = prepare_labels(qrels, gold, list(parsed.values()))
     labels = file_labels.with_text_ids()
     complete = {text: complete_measure(given_groups, measure) for text, measure in parsed.items()}
     read = partial(prepare_run, order=order, measures=list(complete.values()), qrels=file_labels)
-    padded = answers or [None] * len(data)
     frames = {
         name: read(run, file or name, answers=answer).with_text_ids()
-        for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
+        for (name, file), run, answer in zip(files.items(), data, answers, strict=True)
     }
     if len(frames) < 2:
         raise InputError(f"sensitivity requires at least two runs, got {len(frames)}")

@@ -178,8 +178,8 @@ class Explanation:
         if not judged; with a baseline, ``baseline_rank`` and ``baseline_exposure``.
 
         For EE_L and EE_R, also ``target``; ``difference``, exposure minus target; ``cost``; with a
-        baseline, ``baseline_cost``. Documents with the lowest difference, those that lack exposure,
-        are first, retrieved or not.
+        baseline, ``baseline_cost``. These are NaN if the measure is undefined. Documents with the
+        lowest difference, those that lack exposure, are first, retrieved or not.
 
         Raises:
             ParameterError: all queries are explained.
@@ -464,7 +464,7 @@ def explain(
             parts,
             attention,
             judged.present,
-            None if qid is None else _documents(measure, judged, named),
+            None if qid is None else _documents(measure, judged, named, bool(defined.all())),
             before,
         )
 
@@ -516,11 +516,13 @@ def _is_by_document(measure: Any) -> bool:
     return isinstance(measure, (type(EE_L), type(EE_R)))
 
 
-def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
+def _documents(
+    measure: Any, judged: LabeledRun, groups: Groups | None, is_defined: bool
+) -> pd.DataFrame:
     """Return docno, rank, groups, exposure and label of the documents of a query.
 
-    For EE_L and EE_R, also target, difference and cost; documents with a target are listed even if
-    they are not in the ranking.
+    For EE_L and EE_R, also target, difference and cost, NaN if the measure is undefined; documents
+    with a target are listed even if they are not in the ranking.
     """
     ranked = judged.run
     rows = pd.DataFrame({"pair": judged.pair_of_row, RANK: ranked.position + 1})
@@ -538,9 +540,10 @@ def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.Da
     depth = _depth(measure, judged)
     listed = by_pair[RANK].le(depth)
     if _is_by_document(measure):
-        _, frame["target"], costs, _, _ = document_costs(measure, judged, (depth,))
+        _, target, costs, _, _ = document_costs(measure, judged, (depth,))
+        frame["target"] = target if is_defined else np.nan
         frame["difference"] = frame["exposure"] - frame["target"]
-        frame["cost"] = costs.sum(axis=1)
+        frame["cost"] = costs.sum(axis=1) if is_defined else np.nan
         listed = listed | (frame["target"] > 0)
     frame[LABEL] = judged.pair_label
     return frame[listed]

@@ -317,7 +317,7 @@ def gini(shares: FloatArray) -> FloatArray:
 def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArray:
     if weights is None:
         return np.ones(len(qids))
-    weights = checks.mapping("weights", weights, "providers")
+    weights = {str(q): w for q, w in checks.mapping("weights", weights, "providers").items()}
     missing = [qid for qid in qids if qid not in weights]
     if missing:
         raise InputError(

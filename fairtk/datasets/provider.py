@@ -5,7 +5,7 @@ PyTerrier finds the provider by an entry point, so fairtk need not be imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pyterrier.datasets._irds import IRDSDataset
 from fairtk.errors import ColumnError, InputError, NotFoundError
 from fairtk.frames import GOLD_ANSWER, LABEL, QID, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
+from fairtk.frames.schema import encode_ids
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 from fairtk.wording import format_list, missing_columns
@@ -77,36 +78,40 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     Raises:
         ColumnError: a column is missing.
-        InputError: a query of the qrels has no gold answer, a gold answer is not text, or the qrels
-            already have gold answers.
+        InputError: an id is invalid, a query of the qrels has no gold answer, a gold answer is not
+            text, or the qrels already have gold answers.
     """
-    qrels, answers = as_frame(qrels, LABEL, "join_answers: qrels"), frame_of(answers)
+    qrels = as_frame(qrels, LABEL, "join_answers: qrels")
     require_columns(qrels, [QID], "join_answers (qrels)")
-    require_columns(answers, [QID], "join_answers (answers)")
-    if GOLD_ANSWER not in answers.columns:  # `require_columns` would advise to call this function
-        expected = format_list([QID, GOLD_ANSWER])
-        raise ColumnError(
-            f"join_answers (answers): {missing_columns([GOLD_ANSWER], expected, answers.columns)}"
-        )
     if GOLD_ANSWER in qrels.columns:
         raise InputError(
             f"join_answers: duplicate column {GOLD_ANSWER!r}: the qrels have it already; drop it"
         )
-    golds: dict[Any, Any] = {}
-    pairs = zip(answers[QID].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
-    for qid, gold in pairs:
-        values = _strings(gold, qid)
-        golds[qid] = [*golds[qid], *values] if qid in golds else values
-    qids = qrels[QID].tolist()
-    missing = [qid for qid in dict.fromkeys(qids) if qid not in golds]
+    code, qids = encode_ids(qrels[QID], QID, "join_answers (qrels)")
+    golds = gold_of_queries(qids.tolist(), answers)
+    return qrels.assign(**{GOLD_ANSWER: golds.array.take(code)})
+
+
+def gold_of_queries(qids: Sequence[str], answers: pd.DataFrame) -> pd.Series:
+    """Return the gold answer of each query, of which it may have several; see `join_answers`."""
+    answers = frame_of(answers)
+    require_columns(answers, [QID], "join_answers (answers)")
+    if GOLD_ANSWER not in answers.columns:  # `require_columns` would advise to call `join_answers`
+        expected = format_list([QID, GOLD_ANSWER])
+        raise ColumnError(
+            f"join_answers (answers): {missing_columns([GOLD_ANSWER], expected, answers.columns)}"
+        )
+    golds: dict[str, list[str]] = {}
+    code, ids = encode_ids(answers[QID], QID, "join_answers (answers)")
+    for qid, gold in zip(ids[code].tolist(), answers[GOLD_ANSWER].tolist(), strict=True):
+        golds.setdefault(qid, []).extend(_strings(gold, qid))
+    missing = [qid for qid in qids if qid not in golds]
     if missing:
         raise InputError(
             f"missing gold answers for {len(missing)} queries of the qrels "
             f"({format_list(missing)}); add them, or drop these queries from the qrels"
         )
-    single = {qid: _one(values) for qid, values in golds.items()}
-    joined = pd.Series([single[qid] for qid in qids], index=qrels.index, dtype=object)
-    return qrels.assign(**{GOLD_ANSWER: joined})
+    return pd.Series([_one(golds[qid]) for qid in qids], dtype=object)
 
 
 def _strings(gold: Any, qid: Any) -> list[str]:

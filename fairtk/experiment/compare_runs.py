@@ -16,6 +16,7 @@ from fairtk.experiment.comparison import Margin
 from fairtk.experiment.identity import environment
 from fairtk.experiment.inputs import (
     GivenGroups,
+    answers_of_runs,
     complete_measure,
     documents_per_query,
     empty_labels,
@@ -38,7 +39,7 @@ from fairtk.experiment.values import (
     values_of_systems,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.accepted import FileOrFrame, frame_of
+from fairtk.frames.accepted import FileOrFrame
 from fairtk.groups.levels import RELEVANCE
 from fairtk.io.runs import Order, as_run
 from fairtk.measures import format_measure
@@ -59,7 +60,7 @@ def evaluate(
     runs: FileOrFrame | Sequence[FileOrFrame] | Mapping[str, FileOrFrame],
     measures: Sequence[Any] | str,
     *,
-    answers: Sequence[FileOrFrame] = (),
+    answers: Sequence[FileOrFrame] | Mapping[str, FileOrFrame] = (),
     gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
@@ -78,7 +79,7 @@ def evaluate(
             measured with labels.
         runs: one or more frames or files, or a mapping of names to them.
         measures: measures, or strings as for `fairtk.measures.parse`.
-        answers: generated answers, one per run, or empty.
+        answers: generated answers, one per run or by the name of the run, or empty.
         gold: gold answers, if missing from the qrels.
         order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
             must agree.
@@ -134,7 +135,7 @@ def _measure(
     measures: Sequence[Any] | str,
     runs: dict[str, Run] | None,
     *,
-    answers: Sequence[FileOrFrame] = (),
+    answers: Sequence[FileOrFrame] | Mapping[str, FileOrFrame] = (),
     gold: FileOrFrame | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
@@ -149,14 +150,7 @@ def _measure(
     not needed later. For all other arguments see `evaluate`.
     """
     checks.boolean("ignore_identical_ids", ignore_identical_ids, "evaluate")
-    answers = frame_of(answers)
-    is_single = isinstance(answers, pd.DataFrame)
-    answers = [answers] if is_single else checks.listed("answers", answers, "evaluate")
-    if answers and len(answers) != len(data):
-        raise InputError(
-            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
-            f"for {len(data)} runs"
-        )
+    answers = answers_of_runs(answers, files)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in measure_list(measures)]
     if qrels is None:
@@ -183,7 +177,8 @@ def _measure(
     evaluator = Evaluator(unique_measures, labels)
     with_checked = None
     if checked is not None:
-        labels_of_checked = prepare_labels(checked, gold, parsed, "checked")
+        others = labels.with_text_ids()
+        labels_of_checked = prepare_labels(checked, gold, parsed, "checked", others)
         if ignore_identical_ids:
             labels_of_checked = labels_of_checked.take(~labels_of_checked.identical_ids())
         # targets may depend on the labels
@@ -196,8 +191,7 @@ def _measure(
             "checked",
         )
     systems, sizes = {}, []
-    padded = answers or [None] * len(data)
-    for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
+    for (name, file), source, answer in zip(files.items(), data, answers, strict=True):
         run = prepare_run(source, file or name, order, answer, unique_measures, labels)
         run = run.with_parents(parent)
         if ignore_identical_ids:
@@ -362,6 +356,7 @@ def compare(
         ParameterError: a setting is out of its range, or two settings exclude each other, such as
             `cluster` and the Wilcoxon test, or `cluster` and `checked`.
     """
+    checks.parameters(options, "compare", compare, evaluate)
     checks.known("test", test, TESTS)
     correction = "none" if correction is None else correction
     checks.known("correction", correction, CORRECTIONS)

@@ -284,7 +284,7 @@ class SystemComparison:
             tests = [self._test(measure, values, i, j, options) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # equal systems need no warning
-                    pair = self.systems[i], self.systems[j]
+                    pair = self.systems[j], self.systems[i]  # as in `table`: the baseline is last
                     on_untested(_untested_text(*pair, measure, test))
             counts[measure] = sum(not math.isnan(test.p) for test in tests)
             corrected = correct_p_values([test.p for test in tests], correction)

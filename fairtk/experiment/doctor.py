@@ -5,6 +5,7 @@ The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
@@ -22,6 +23,7 @@ from fairtk.experiment.inputs import (
     GivenGroups,
     common_metadata,
     complete_measure,
+    group_sources,
     measure_list,
     metadata_path,
     parse_with,
@@ -174,8 +176,9 @@ def doctor(
             that not all runs have start with the name of the run.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
         target: as for `fairtk.evaluate`. AWRF requires a target.
-        measures: the measures for the effect of ties; if empty, EE_D, EE_R, EE_L and E(nDCG) at the
-            cutoff, and AWRF if there are groups and a target.
+        measures: the measures for the effect of ties, whose crossed groups are checked, too; if
+            empty, EE_D, EE_R, EE_L and E(nDCG) at the cutoff and, if there are groups and a target,
+            AWRF for each attribute and for all crossed.
         cutoff: the number of ranks to check, above 0.
         support: report groups with fewer judged or retrieved documents than this.
         parent: the separator of document and passage in docnos, e.g. ``"%p"``: ``d1%p3`` is a
@@ -201,13 +204,9 @@ def doctor(
     checked_labels: Qrels | None
     ranked, results = read_with_findings(run, "run", run_rows, partial(run_of, order="auto"))
     checked_labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, labels_in)
-    groups = frame_of(groups)
-    if isinstance(groups, Mapping):  # of names
-        with reading() as remarks:
-            groups = [*GivenGroups.read(groups).attributes.values()]
-        results += _on_input(remarks, "groups")
-    is_single = isinstance(groups, str | PathLike | pd.DataFrame | Groups)
-    sources = [groups] if is_single else checks.listed("groups", groups, "doctor")
+    with reading() as remarks:
+        sources = group_sources(groups)
+    results += _on_input(remarks, "groups")
     attributes, wrong_groups = _read_groups(sources)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
@@ -241,7 +240,7 @@ def doctor(
     effects = empty
     if (checked_labels.qids.find(ranked.qids) >= 0).any():
         texts = measure_list(measures, may_be_empty=True)
-        texts = texts or _measures(cutoff, list(targets))
+        texts = texts or _measures(cutoff, _measured(given_groups, targets))
         parsed = {
             _text(m): complete_measure(given_groups, parse_with(given_groups, m)) for m in texts
         }
@@ -300,6 +299,11 @@ def _read_groups(groups: list[Any]) -> tuple[list[Groups], list[Finding]]:
             attributes.append(read_groups(source))
             continue
         source = frame_of(source)
+        if not isinstance(source, str | PathLike | pd.DataFrame):
+            with reading() as remarks:
+                attributes.append(Groups.of(source))
+            findings += _on_input(remarks, "groups")
+            continue
         name, path = (None, source) if isinstance(source, pd.DataFrame) else name_and_path(source)
         check = partial(_attribute, name=name, source=source)
         attribute, wrong = read_with_findings(path, "groups", read_table, check)
@@ -327,6 +331,22 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
                 if groups is every[-1] and not targets:
                     raise
     return targets
+
+
+_MOST_CELLS = 10_000
+"""Larger crossings are only checked if a measure names them: most of their cells are empty."""
+
+
+def _measured(given_groups: GivenGroups, targets: Mapping[str, Target]) -> list[str]:
+    """Return the attributes with a target, and all attributes crossed if a target fits them."""
+    names = [*targets]
+    if len(given_groups.attributes) > 1 and targets:
+        crossed = given_groups.crossed
+        if crossed.name not in names and crossed.space.size <= _MOST_CELLS:
+            with contextlib.suppress(InputError):
+                given_groups.target_for(crossed, "doctor").for_groups(crossed)
+                names.append(crossed.name)
+    return names
 
 
 def _text(measure: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
@@ -20,6 +20,7 @@ from fairtk import checks
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, GROUP, QANSWER, QID, Qrels, Run, require_columns
 from fairtk.frames.accepted import are_rows, frame_of, is_one_run
+from fairtk.frames.columns import pyterrier_names
 from fairtk.frames.qrels import no_common_query
 from fairtk.groups.levels import OFFICIAL_TARGETS, TARGET_WORDS
 from fairtk.io import add_answers
@@ -31,6 +32,7 @@ from fairtk.io.runs import as_run
 from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import iter_parts, reason_for_labels
+from fairtk.measures.eu import gold_answers
 from fairtk.measures.foreign import (
     integer_labels,
     refuse_samples,
@@ -92,24 +94,57 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
     return dict(zip(names, files, strict=True)), data
 
 
-def prepare_labels(qrels: Any, gold: Any, measures: list[Any], where: str = "qrels") -> Qrels:
-    """Return labels with the columns that the measures need; `where` is the parameter."""
+def answers_of_runs(answers: Any, runs: Collection[str]) -> list[Any]:
+    """Return the answers of each run, `None` without any; `runs` are their names."""
+    answers = frame_of(answers)
+    if isinstance(answers, Mapping):
+        by_name = {checks.known("run in `answers`", n, runs): of for n, of in answers.items()}
+        return [by_name.get(name) for name in runs]
+    is_single = isinstance(answers, pd.DataFrame)
+    answers = [answers] if is_single else checks.listed("answers", answers)
+    if answers and len(answers) != len(runs):
+        raise InputError(
+            f"`answers` must have one file per run, in the order of the runs, got {len(answers)} "
+            f"for {len(runs)} runs"
+        )
+    return answers or [None] * len(runs)
+
+
+def prepare_labels(
+    qrels: Any,
+    gold: Any,
+    measures: list[Any],
+    where: str = "qrels",
+    others: pd.DataFrame | None = None,
+) -> Qrels:
+    """Return labels with the columns that the measures need.
+
+    `where` is the parameter. `others` are labels of the same queries, whose gold answers are used
+    if there are no others.
+    """
     where = fspath(qrels) if isinstance(qrels, str | PathLike) else where
     labels = as_qrels(qrels, where, [DOCNO])
     if not len(labels):
         raise InputError(f"{where}: no rows")
     needing = list(_measures_with_column(measures, "QREL_COLUMNS", GOLD_ANSWER))
-    if gold is None and needing and GOLD_ANSWER not in labels.frame.columns:
+    has_gold = gold is not None or GOLD_ANSWER in labels.frame.columns
+    if needing and not has_gold and others is not None and GOLD_ANSWER in others.columns:
+        known = gold_answers(others[QID], others[GOLD_ANSWER], where)
+        gold = pd.DataFrame(
+            {QID: [*known], GOLD_ANSWER: pd.Series([*known.values()], dtype=object)}
+        )
+    elif needing and not has_gold:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
     if gold is not None:
-        from fairtk.datasets import join_answers
+        from fairtk.datasets.provider import gold_of_queries
 
         bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
         answers, is_file = as_gold_answers(gold), isinstance(gold, str | PathLike)
         require_columns(answers, [QID], fspath(gold) if is_file else "gold")
         with file_errors(gold) if is_file else contextlib.nullcontext():
-            joined = join_answers(bare, answers)
+            golds = gold_of_queries(labels.qids.tolist(), answers)
+        joined = bare.assign(**{GOLD_ANSWER: golds.array.take(labels.query)})
         labels = Qrels(joined, where, ids=labels.coded_ids, is_checked=True)
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
@@ -159,8 +194,8 @@ def prepare_run(
     checked = as_run(run, where, order)
     require_columns(checked.frame, [QID, DOCNO], where)
     if answers is not None:
-        name = fspath(answers) if isinstance(answers, str | PathLike) else "the answers"
-        answered = add_answers(checked.with_text_ids(), as_answers(answers), name)
+        name = fspath(answers) if isinstance(answers, str | PathLike) else f"answers of {where}"
+        answered = add_answers(checked, as_answers(answers), name)
         for column in ANSWER_COLUMNS:
             checked = checked.with_column(column, answered.get(column))
     for measure in _measures_with_column(measures, "RUN_COLUMNS", QANSWER):
@@ -206,33 +241,12 @@ class GivenGroups:
         """Read one or several groups; groups and targets may be objects or files."""
         from fairtk.groups import Groups, Target
 
-        files, target = frame_of(files), frame_of(target)
-        if isinstance(files, Mapping):  # of names
-            texts = [text for text in files.values() if isinstance(text, str)]
-            if texts and len(texts) == len(files) and not any(Path(t).exists() for t in texts):
-                raise InputError(
-                    f"groups: expected groups or files by attribute, got {texts[0]!r} for "
-                    f"{next(iter(files))!r}, which is no file; for a dict {{docno: group}}, use "
-                    "groups={'gender': {docno: group}}, with the name of the attribute"
-                )
-            files = [
-                f"{name}={source}"
-                if isinstance(source, str | PathLike)
-                else source
-                if isinstance(source, Groups)
-                else Groups.from_frame(source, name)
-                for name, source in files.items()
-            ]
-        single = (str, PathLike, pd.DataFrame, pd.Series, Mapping, Groups, Target)
-        files, target = (
-            (x,)
-            if isinstance(x, single) or are_rows(x) and x
-            else tuple(checks.listed(name, () if x is None else x, "", rule))
-            for name, x, rule in (
-                ("groups", files, "be groups, a frame, a file, or a list of them"),
-                ("target", target, "be a target, a word, a frame, a file, or a list of them"),
-            )
-        )
+        files = group_sources(files)
+        target = frame_of(target)
+        if isinstance(target, (*_SINGLE, Mapping, Groups, Target)) or are_rows(target) and target:
+            target = (target,)
+        rule = "be a target, a word, a frame, a file, or a list of them"
+        target = tuple(checks.listed("target", () if target is None else target, "", rule))
         attributes: dict[str, Groups] = {}
         for source in files:
             groups = read_groups(source)
@@ -347,6 +361,50 @@ def common_metadata(sources: Iterable[Any]) -> Path | None:
     """Return the metadata file of which all groups are, else `None`."""
     paths = {metadata_path(source) for source in sources}
     return paths.pop() if len(paths) == 1 else None
+
+
+_SINGLE = (str, PathLike, pd.DataFrame, pd.Series)
+
+
+def group_sources(groups: Any) -> list[Any]:
+    """Return one or several groups, or groups by the name of the attribute, as a list.
+
+    Raises:
+        InputError: a dict ``{docno: group}`` has no name.
+    """
+    from fairtk.groups import Groups
+
+    groups = frame_of(groups)
+    if isinstance(groups, Mapping):
+        _refuse_unnamed(groups)
+        return [
+            f"{name}={source}"
+            if isinstance(source, str | PathLike)
+            else source
+            if isinstance(source, Groups)
+            else Groups.from_frame(source, name)
+            for name, source in groups.items()
+        ]
+    if isinstance(groups, (*_SINGLE, Groups)):
+        return [groups]
+    rule = "be groups, a frame, a file, or a list of them"
+    sources = checks.listed("groups", () if groups is None else groups, "", rule)
+    if not (sources and are_rows(sources)):
+        return sources
+    if isinstance(sources[0], Mapping) and DOCNO not in pyterrier_names(sources[0]):
+        _refuse_unnamed(sources[0])
+    return [sources]
+
+
+def _refuse_unnamed(groups: Mapping[Any, Any]) -> None:
+    """Raise an `InputError` for a dict of texts that are not files."""
+    texts = [text for text in groups.values() if isinstance(text, str)]
+    if texts and len(texts) == len(groups) and not any(Path(t).exists() for t in texts):
+        raise InputError(
+            f"groups: expected groups or files by attribute, got {texts[0]!r} for "
+            f"{next(iter(groups))!r}, which is no file; for a dict {{docno: group}}, use "
+            "groups={'gender': {docno: group}}, with the name of the attribute"
+        )
 
 
 def read_groups(source: Any) -> Groups:

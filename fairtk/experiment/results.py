@@ -484,6 +484,7 @@ class Results(Artifact):
 
         Args:
             checked: the labels of the checked queries: a frame, a file or the id of a dataset.
+                Without gold answers of their own, they have those of the results.
             where: the caller, for messages.
 
         Raises:
@@ -495,7 +496,9 @@ class Results(Artifact):
         if self.clusters is not None:
             raise ParameterError(f"{where}: `checked` is not supported with clusters of queries")
         measures = self._all_measures
-        labels = prepare_labels(checked, None, list(measures.values()), f"{where}: checked")
+        labels = prepare_labels(
+            checked, None, list(measures.values()), f"{where}: checked", self.qrels
+        )
         qids = self.per_query[QID].unique().tolist()
         with_labels = CheckedLabels(measures, labels, qids, where)
         read = columns_read(measures.values())

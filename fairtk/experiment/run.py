@@ -275,6 +275,8 @@ def plan(
 
     The arguments are those of `Experiment`. No store is created in `save_dir`.
     """
+    checks.parameters(options, "plan", Experiment)
+    options.pop("warn", None)
     folder = options.get("save_dir")
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None

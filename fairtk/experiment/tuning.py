@@ -34,14 +34,16 @@ _PLAIN = str | int | float | bool
 DEFAULT = "default"  # the name of the system with the default settings
 
 
-def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
+def folds(qids: Iterable[str], count: int = 4, seed: int = 42) -> dict[str, int]:
     """Assign each topic to a random fold; the sizes of folds differ by at most one.
 
-    The folds depend on the seed and the qids, but not on the order of the qids.
+    The folds depend on the seed and the qids, but not on the order of the qids. Each qid counts
+    once. An integer qid becomes text.
     """
     checks.integer("count", count, "folds")
     checks.integer("seed", seed, "folds", least=None)
-    shuffled = sorted(checks.listed("qids", qids), key=lambda qid: digest([seed, str(qid)], 16))
+    distinct = dict.fromkeys(map(str, checks.listed("qids", qids)))
+    shuffled = sorted(distinct, key=lambda qid: digest([seed, qid], 16))
     return {qid: index % count for index, qid in enumerate(shuffled)}
 
 
@@ -320,6 +322,7 @@ def tune(
             "tune: build must be a function that returns a pipeline for settings, got "
             f"{short(build)}; to choose among systems, use fairtk.cross_fit"
         )
+    checks.parameters(options, "tune", tune, Experiment)
     topics, qrels = frame_of(topics), as_frame(qrels, LABEL, "tune: qrels")
     require_columns(topics, [QID], "tune: topics")
     if trained is not None:

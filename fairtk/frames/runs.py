@@ -183,16 +183,20 @@ class Run(EncodedFrame):
         Without the column ``sample``, which TREC files lose, the run is sampled if a query has a
         document or a rank twice.
         """
-        frame, samples = self.frame, self.samples
-        if samples is not None:
-            return _varies(self.frame_query, samples)
-        if DOCNO in frame.columns and repeats(self.frame_query, self.passages[0]).any():
-            return True
-        if RANK not in frame.columns:
-            return False
-        return bool(
-            repeats(self.frame_query, pd.factorize(frame[RANK], use_na_sentinel=False)[0]).any()
-        )
+        if self.samples is not None:
+            return _varies(self.frame_query, self.samples)
+        return len(self.repeated_rows()) > 0
+
+    def repeated_rows(self) -> IntArray:
+        """Return the frame rows that repeat a document of their query or, without any, a rank."""
+        columns = [self.passages[0]] if DOCNO in self.frame.columns else []
+        if RANK in self.frame.columns:
+            columns.append(pd.factorize(self.frame[RANK], use_na_sentinel=False)[0])
+        for codes in columns:
+            rows = np.flatnonzero(repeats(self.frame_query, codes))
+            if len(rows):
+                return rows
+        return np.zeros(0, dtype=np.int64)
 
     def documents_of(self, query: int) -> list[str]:
         """Return the distinct docnos of a query."""

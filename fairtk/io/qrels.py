@@ -18,7 +18,7 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError
+from fairtk.errors import DuplicateError, FormatError, InputError, NotFoundError
 from fairtk.frames import (
     ANSWER_STATUS,
     DOCNO,
@@ -29,6 +29,7 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     Qrels,
+    Run,
     require_columns,
 )
 from fairtk.frames.accepted import frame_of
@@ -36,7 +37,14 @@ from fairtk.frames.answers import check_lists, check_statuses, flattened, has_li
 from fairtk.frames.columns import ANSWER, PROMPT_ID
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
-from fairtk.frames.schema import RowProblem, check_ids, check_samples, refuse_in, repeats
+from fairtk.frames.schema import (
+    RowProblem,
+    check_ids,
+    check_samples,
+    refuse_in,
+    repeats,
+    short_repr,
+)
 from fairtk.io.atomic import atomic_text
 from fairtk.io.formats import (
     QRELS_FORMATS,
@@ -66,7 +74,7 @@ from fairtk.io.rows import (
     with_numbers,
 )
 from fairtk.io.tables import check_gold_answers, check_names, strings_or_lists, write_table
-from fairtk.remarks import REPEATED_ROWS, Remark
+from fairtk.remarks import OTHER_ANSWERS, REPEATED_ROWS, Remark
 from fairtk.stage_context import remark_on_input
 from fairtk.wording import format_list, short
 
@@ -387,52 +395,83 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(with_numbers(rows, SAMPLE), path)
 
 
-def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
+def add_answers(
+    run: pd.DataFrame | Run, answers: pd.DataFrame, where: str = "answers"
+) -> pd.DataFrame:
     """Return the run with the answer of each ranking on all its rows.
 
     The columns are ``qanswer`` and, if the answers have them, ``answer_status`` and ``prompt_id``.
+    Answers of other rankings are ignored, with a warning.
 
     Args:
-        run: R or S.
-        answers: as `read_answers` returns them; those of other rankings are ignored.
+        run: R or S; a `Run` is not checked again.
+        answers: as `read_answers` returns them, one row per ranking. The ranking of a query in a
+            run without ``sample`` is sample 0.
         where: the name of the answers, for messages.
 
     Raises:
         ColumnError: ``sample`` is not an integer.
-        InputError: a ranking has no answer, or only one of the two frames is sampled.
+        DuplicateError: a ranking has two answers.
+        InputError: an id is invalid, a ranking has no answer, or only one of the two frames is
+            sampled.
     """
-    run, answers = frame_of(run), frame_of(answers)
-    require_columns(run, [QID], f"{where} (run)")
+    run = run if isinstance(run, Run) else Run(run, f"{where} (run)")
+    answers = frame_of(answers)
     require_columns(answers, [QID, QANSWER], where)
-    check_samples(run, f"{where} (run)")
+    refuse = partial(refuse_in, where, frame=answers)
+    code, qids = check_ids(answers[QID], QID, refuse)
     check_samples(answers, where)
-    keys = [c for c in (QID, SAMPLE) if c in run.columns]
-    if SAMPLE in answers.columns and SAMPLE not in keys:
-        if answers[SAMPLE].nunique() > 1:
-            raise InputError(f"{where}: expected one answer per query, got answers of samples")
-    elif SAMPLE in keys and SAMPLE not in answers.columns:
-        if run[SAMPLE].nunique() > 1:
-            raise InputError(
-                f"{where}: missing column 'sample', which answers of a sampled run require"
-            )
-        keys = [QID]
-    # an index that has the name of a column would be ambiguous
-    rows = run.drop(columns=[*ANSWER_COLUMNS], errors="ignore").reset_index(drop=True)
-    added = [c for c in (*keys, *ANSWER_COLUMNS) if c in answers.columns]
-    merged = rows.merge(
-        answers[added].reset_index(drop=True),
-        on=keys,
-        how="left",
-        validate="many_to_one",
-    )
-    missing = merged[merged[QANSWER].isna()].drop_duplicates(keys)
-    if len(missing):
-        rankings = format_list(missing[keys].itertuples(index=False, name=None), 3)
+    samples = run.samples
+    if samples is not None and SAMPLE not in answers.columns and len(np.unique(samples)) > 1:
         raise InputError(
-            f"{where}: missing answers for {len(missing)} rankings of the run "
-            f"({', '.join(keys)}: {rankings})"
+            f"{where}: missing column 'sample', which answers of a sampled run require"
         )
-    return merged
+    keys = [QID]
+    sample, sample_of_row = np.zeros(len(answers), np.int64), np.zeros(len(run), np.int64)
+    if SAMPLE in answers.columns:
+        sample = answers[SAMPLE].to_numpy(np.int64)
+        if samples is not None:
+            keys, sample_of_row = [QID, SAMPLE], samples
+        elif sample.any():
+            message = f"{SAMPLE} must be 0 for a run without the column {SAMPLE!r}"
+            remedy = f"give the sampled run, or one answer per query without {SAMPLE!r}"
+            refuse(RowProblem(np.flatnonzero(sample), message, check="samples", remedy=remedy))
+    index = pd.MultiIndex.from_arrays([code, sample])
+    if index.has_duplicates:
+        twice, remedy = np.flatnonzero(index.duplicated()), "keep one row per ranking"
+        message = "duplicate answer for a ranking"
+        refuse(RowProblem(twice, message, DuplicateError, "duplicates", remedy))
+    code_of_row = qids.find(run.qids)[run.frame_query]
+    row = index.get_indexer(pd.MultiIndex.from_arrays([code_of_row, sample_of_row]))
+    others = np.setdiff1d(np.arange(len(answers)), row)
+    if len(run) and len(others) == len(answers):
+        raise InputError(
+            f"{where}: no ranking in common: expected {_rankings(run.frame[keys])}, got "
+            f"{_rankings(answers[keys])}"
+        )
+    missing = row < 0
+    missing[~missing] = answers[QANSWER].isna().to_numpy()[row[~missing]]
+    if missing.any():
+        rankings = run.frame.loc[missing, keys].drop_duplicates()
+        raise InputError(
+            f"{where}: missing answers for {len(rankings)} rankings of the run "
+            f"({_rankings(rankings)})"
+        )
+    if len(run) and len(others):
+        detail = f"{where}: {len(others)} of {len(answers)} answers "
+        detail += f"({_rankings(answers.iloc[others][keys])})"
+        remark_on_input([Remark(OTHER_ANSWERS, "", "", len(others), 0, (), 0, detail)])
+    # an index that has the name of a column would be ambiguous
+    rows = run.frame.drop(columns=[*ANSWER_COLUMNS], errors="ignore").reset_index(drop=True)
+    added = [c for c in ANSWER_COLUMNS if c in answers.columns]
+    return rows.assign(**{c: answers[c].array.take(row) for c in added})
+
+
+def _rankings(frame: pd.DataFrame) -> str:
+    """Return the first ids of rankings as text."""
+    records = frame.drop_duplicates().head(3).to_dict("records")
+    names = [", ".join(f"{k} {short_repr(v, k == QID)}" for k, v in one.items()) for one in records]
+    return "; ".join(names)
 
 
 def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:

@@ -40,6 +40,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, pyterrier_names, rows_by_code
 from fairtk.frames.runs import LOST_SAMPLES
+from fairtk.frames.schema import RowProblem, problem_text
 from fairtk.measures.base import FairMeasure, iter_parts
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 
@@ -113,7 +114,8 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     finding = f"several rankings of a query (column {SAMPLE!r})"
     remedy = f"write E({plain[0]}) for the mean over samples"
     if SAMPLE not in run.frame.columns:
-        finding = f"a duplicate document or rank, and no column {SAMPLE!r}"
+        twice = RowProblem(run.repeated_rows(), "a duplicate document or rank")
+        finding = f"{problem_text(twice, run.frame)}, and no column {SAMPLE!r}"
         remedy = f"for a sampled run, {remedy} and {LOST_SAMPLES}"
     raise InputError(
         f"{where}{': ' if where else ''}{plain[0]} requires one ranking per query, got {finding}; "

@@ -97,7 +97,8 @@ def test_each_rule_runs_once_with_samples_and_answers(tmp_path):
         )
 
     calls = rule_calls(call)
-    assert (calls["check_ids", "qid"], calls["check_ids", "docno"]) == (2, 2)
+    # qids also of answers and gold answers
+    assert (calls["check_ids", "qid"], calls["check_ids", "docno"]) == (4, 2)
     assert (
         calls["check_numbers", "score"]
         == calls["check_unique", "duplicate document in a ranking"]

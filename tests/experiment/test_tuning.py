@@ -253,3 +253,11 @@ def test_a_finished_grid_is_read_from_its_store(tmp_path):
         assert tuned.run.equals(first.run) and tuned.chosen.equals(first.chosen)
     stored = fairtk.experiment.stored_results(tmp_path / "grid")
     assert len(stored) == 6 and len(first.grid.systems) == 6
+
+
+def test_folds_of_repeated_qids():
+    folds = fairtk.experiment.folds
+    once = folds(list("abcd"), 4)
+    assert folds([qid for qid in "abcd" for _ in range(8)], 4) == once
+    assert sorted(once.values()) == [0, 1, 2, 3]
+    assert folds(iter([3, 1, 2, 1]), 2) == folds(["1", "2", "3"], 2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pandas.testing import assert_frame_equal
 
-from fairtk.errors import ColumnError, FormatError, InputError
+from fairtk.errors import ColumnError, DataWarning, FormatError, InputError
 from fairtk.io import (
     add_answers,
     read_answers,
@@ -186,7 +186,10 @@ class TestAnswers:
         answers = pd.DataFrame(
             {"qid": ["2", "1", "1", "9"], "sample": [0, 1, 0, 0], "qanswer": list("wxyz")}
         )
-        assert add_answers(self.RUN, answers)["qanswer"].tolist() == ["y", "x", "w"]
+        with pytest.warns(DataWarning, match="1 of 4 answers .qid '9', sample 0") as caught:
+            assert add_answers(self.RUN, answers)["qanswer"].tolist() == ["y", "x", "w"]
+        assert caught[0].filename == __file__
+        answers = answers[:3]
         plain = self.RUN.drop(columns="sample")
         with pytest.raises(InputError):
             add_answers(plain, answers)

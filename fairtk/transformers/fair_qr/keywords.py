@@ -397,4 +397,5 @@ class QueryRefiner(FairTransformer):
             return column
         if isinstance(self.group, str):
             return [self.group] * len(qids)
-        return [self.group.get(qid) for qid in qids]
+        groups = {str(qid): group for qid, group in self.group.items()}
+        return [groups.get(qid) for qid in qids]
