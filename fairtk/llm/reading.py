@@ -101,9 +101,9 @@ def is_cut(completion: Completion) -> bool:
     return completion.finish in ("length", "thought cut")
 
 
-def is_usable(completion: Completion, prompt: str) -> bool:
-    """Return whether a completion has an answer, whatever its format."""
-    return read(completion, prompt).status in (OK, UNKNOWN)
+def is_usable(completion: Completion, prompt: str, answer: AnswerReader = "after-thinking") -> bool:
+    """Return whether a completion has an answer, read in a way."""
+    return read(completion, prompt, answer).status in (OK, UNKNOWN)
 
 
 def is_prompt_cut(completion: Completion, prompt: str) -> bool:

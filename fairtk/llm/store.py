@@ -578,11 +578,11 @@ class AnswerStore:
         connection.executemany("DELETE FROM failures WHERE key = ?", answered)
         return n_inserted
 
-    def reject(self, key: str) -> None:
-        """Mark an answer as unusable."""
-        if not self.file.is_read_only:
-            change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
-            self.file.write(lambda connection: connection.execute(change, (key,)))
+    def mark(self, unusable: Mapping[str, bool]) -> None:
+        """Mark answers by key as unusable or usable."""
+        if unusable and not self.file.is_read_only:
+            change = "UPDATE answers SET unusable = ?2 WHERE key = ?1 AND unusable <> ?2"
+            self.file.write(lambda connection: connection.executemany(change, unusable.items()))
 
     def copy_to(self, path: Path) -> None:
         """Write the answers and failures to a new file."""

@@ -194,7 +194,8 @@ class Generator(FairTransformer):
     @property
     def models(self) -> list[ChatModel]:
         """The models of all answers to a prompt, which differ in their seeds."""
-        return [self.llm.numbered(number) for number in range(self.answers)]
+        llm = self.llm.read_by(self.answer) if isinstance(self.llm, LedgerModel) else self.llm
+        return [llm.numbered(number) for number in range(self.answers)]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with ``qanswer``, ``answer_status`` and, with documents, ``in_prompt``.
