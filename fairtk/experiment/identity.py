@@ -44,6 +44,7 @@ from fairtk.llm.hugging_face import HuggingFaceChatModel, HuggingFaceModel
 from fairtk.llm.loading import find_folder, model_digest
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
+from fairtk.transformers.fitted import copy_to_train, is_trained
 from fairtk.transformers.generator import CONTENT_MODELS
 from fairtk.transformers.seen import Log, Seen
 from fairtk.wording import short
@@ -341,6 +342,17 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         return hash((Identified, self.name))
 
 
+class IdentifiedEstimator(Identified, pt.Estimator):  # type: ignore[misc]
+    """A trainable transformer with an identity given by the user; see `identified`."""
+
+    def fit(self, *frames: pd.DataFrame | None) -> None:
+        """Train the transformer."""
+        self.transformer.fit(*frames)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IdentifiedEstimator:
+        return IdentifiedEstimator(copy_to_train(self.transformer), self.name)
+
+
 @dataclass(frozen=True)
 class IdentifiedFunction:
     """A function with an identity given by the user; see `identified`."""
@@ -358,7 +370,8 @@ def identified(transformer: Any, name: str) -> Any:
 
     Use it for functions (`pt.apply`, or ``answer`` of `fairtk.Generator`) and transformers that
     fairtk cannot inspect. The name must change whenever the results change, so include a version,
-    e.g. ``"my reranker, v2"``.
+    e.g. ``"my reranker, v2"``, and the settings. A transformer that can be trained still can, e.g.
+    by `fairtk.Fitted`, which identifies its training data itself.
 
     Raises:
         IdentityError: the name is empty, or the object is not a transformer or a function.
@@ -373,8 +386,12 @@ def identified(transformer: Any, name: str) -> Any:
         raise IdentityError(
             f"identified: expected a name with a version, e.g. 'my reranker, v2', got {short(name)}"
         )
-    wrapper = IdentifiedFunction if is_function else Identified
-    return wrapper(transformer, name)
+    if is_function:
+        return IdentifiedFunction(transformer, name)
+    has_fit = callable(getattr(transformer, "fit", None))
+    if is_trained(transformer) or (has_fit and not isinstance(transformer, Compose)):
+        return IdentifiedEstimator(transformer, name)
+    return Identified(transformer, name)
 
 
 def describe_stage(stage: Any) -> Description:
