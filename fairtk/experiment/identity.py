@@ -137,6 +137,14 @@ def described_model(llm: ChatModel) -> Any:
     return llm.source if is_source else llm  # type: ignore[attr-defined]
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """A value that is a setting of another name than its key in identities, for errors."""
+
+    value: Any
+    where: str
+
+
 def _described_llm(llm: Any) -> Any:
     """Return a description of a model outside of generators."""
     if not isinstance(llm, CONTENT_MODELS):
@@ -157,10 +165,12 @@ def _generator(stage: Generator) -> dict[str, Any]:
     # settings that a subclass like FlanT5 passes to its model are described there
     passed = ("llm", *getattr(stage.llm, "SETTINGS", ()))
     settings = {name: value for name, value in stage.settings().items() if name not in passed}
+    where = f"{type(stage).__name__}.llm"
     if isinstance(stage.llm, CONTENT_MODELS):
-        return settings | {"backend": described_model(stage.llm)}
+        return settings | {"backend": _Setting(described_model(stage.llm), where)}
     named = {"class": _SERVER_MODEL, "made by": f"{_SERVER_MODEL} 1"}
-    return settings | {"backend": {**named, "model": _described_llm(stage.llm)}}
+    model = _Setting(_described_llm(stage.llm), where)
+    return settings | {"backend": {**named, "model": model}}
 
 
 def _candidates(stage: Candidates) -> dict[str, Any]:
@@ -423,6 +433,8 @@ def describe(value: Any, where: str) -> Any:
     """
     if value is None or isinstance(value, str | bool | int | float):
         return float(value) if isinstance(value, np.floating) else value
+    if isinstance(value, _Setting):
+        return describe(value.value, value.where)
     if isinstance(value, np.generic):
         return describe(value.item(), where)
     if isinstance(value, bytes):
@@ -458,7 +470,11 @@ def _described_object(value: Any, where: str) -> Any:
         adapter = _fields
     if adapter is None:
         raise IdentityError(f"fairtk cannot inspect {where}, a {name}")
-    parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
+    # the model behind a ledger is the setting, not its attribute
+    is_setting = isinstance(value, LedgerModel)
+    parts = {
+        n: describe(v, where if is_setting else f"{where}.{n}") for n, v in adapter(value).items()
+    }
     for secret in _SECRET:
         if isinstance(parts.get(secret), str):
             parts[secret] = f"text #{digest(parts[secret].encode(), 16)}"
