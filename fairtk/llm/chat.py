@@ -215,17 +215,17 @@ def _checked(
     model: ChatModel, name: str, method: Callable[..., Any], chats: Iterable[Chat]
 ) -> Iterator[Any]:
     """Yield what a method of a model yields; raise an `InputError` if it is no valid outcome."""
-    where, number = f"{name} of the model {model.name!r}", 0
+    where = f"{name} of the model {model.name!r}"
+    n_prompts = len(chats) if isinstance(chats, Sized) else 0
     answered: set[int] = set()
 
     def counted() -> Iterator[Chat]:
-        nonlocal number
+        nonlocal n_prompts
         for chat in chats:
-            number += 1
+            n_prompts += 1
             yield chat
 
     def check(pair: Any) -> None:
-        n_prompts = len(chats) if isinstance(chats, Sized) else number
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise InputError(f"{where}: expected pairs (index, outcome), got {short(pair)}")
         index, outcome = pair
