@@ -35,7 +35,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import frame_of
-from fairtk.frames.answers import PROMPT_CUT, check_lists, flattened, has_lists, hashable
+from fairtk.frames.answers import PROMPT_CUT, check_answers, flattened, has_lists, hashable
 from fairtk.frames.columns import (
     ERROR,
     NO_DOCUMENT,
@@ -249,7 +249,7 @@ def from_answers(
             f"{where}: utility must be a name such as 'rougeL' or a fairtk.utilities.Utility, got "
             f"{short(utility)}"
         )
-    check_lists(answers[QANSWER].to_numpy(), run.refuse)
+    check_answers(answers[QANSWER], run.refuse)
     cell, texts = flattened(first[QANSWER].tolist())
     sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
     full_lists = {int(r): int(rs[mask[rs].argmax()]) for rs in sources.values() for r in rs}

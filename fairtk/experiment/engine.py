@@ -383,6 +383,8 @@ class Engine:
                 if prompt_set is None:
                     prompt_set = PromptSet(self._model_key(node, llm, len(prompt_sets)), llm)
                     prompt_sets.append(prompt_set)
+                elif isinstance(prompt_set.llm, LedgerModel):
+                    prompt_set.llm = prompt_set.llm.read_by(generator.answer)
                 of_node.append(prompt_set)
         return {prompt_set.model.key: prompt_set.llm for prompt_set in prompt_sets}
 

@@ -44,6 +44,7 @@ from fairtk.llm.hugging_face import HuggingFaceChatModel, HuggingFaceModel
 from fairtk.llm.loading import find_folder, model_digest
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
+from fairtk.transformers.fitted import copy_to_train, is_trained
 from fairtk.transformers.generator import CONTENT_MODELS
 from fairtk.transformers.seen import Log, Seen
 from fairtk.wording import short
@@ -136,6 +137,14 @@ def described_model(llm: ChatModel) -> Any:
     return llm.source if is_source else llm  # type: ignore[attr-defined]
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """A value that is a setting of another name than its key in identities, for errors."""
+
+    value: Any
+    where: str
+
+
 def _described_llm(llm: Any) -> Any:
     """Return a description of a model outside of generators."""
     if not isinstance(llm, CONTENT_MODELS):
@@ -156,10 +165,12 @@ def _generator(stage: Generator) -> dict[str, Any]:
     # settings that a subclass like FlanT5 passes to its model are described there
     passed = ("llm", *getattr(stage.llm, "SETTINGS", ()))
     settings = {name: value for name, value in stage.settings().items() if name not in passed}
+    where = f"{type(stage).__name__}.llm"
     if isinstance(stage.llm, CONTENT_MODELS):
-        return settings | {"backend": described_model(stage.llm)}
+        return settings | {"backend": _Setting(described_model(stage.llm), where)}
     named = {"class": _SERVER_MODEL, "made by": f"{_SERVER_MODEL} 1"}
-    return settings | {"backend": {**named, "model": _described_llm(stage.llm)}}
+    model = _Setting(_described_llm(stage.llm), where)
+    return settings | {"backend": {**named, "model": model}}
 
 
 def _candidates(stage: Candidates) -> dict[str, Any]:
@@ -341,6 +352,17 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         return hash((Identified, self.name))
 
 
+class IdentifiedEstimator(Identified, pt.Estimator):  # type: ignore[misc]
+    """A trainable transformer with an identity given by the user; see `identified`."""
+
+    def fit(self, *frames: pd.DataFrame | None) -> None:
+        """Train the transformer."""
+        self.transformer.fit(*frames)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IdentifiedEstimator:
+        return IdentifiedEstimator(copy_to_train(self.transformer), self.name)
+
+
 @dataclass(frozen=True)
 class IdentifiedFunction:
     """A function with an identity given by the user; see `identified`."""
@@ -358,7 +380,8 @@ def identified(transformer: Any, name: str) -> Any:
 
     Use it for functions (`pt.apply`, or ``answer`` of `fairtk.Generator`) and transformers that
     fairtk cannot inspect. The name must change whenever the results change, so include a version,
-    e.g. ``"my reranker, v2"``.
+    e.g. ``"my reranker, v2"``, and the settings. A transformer that can be trained still can, e.g.
+    by `fairtk.Fitted`, which identifies its training data itself.
 
     Raises:
         IdentityError: the name is empty, or the object is not a transformer or a function.
@@ -373,8 +396,12 @@ def identified(transformer: Any, name: str) -> Any:
         raise IdentityError(
             f"identified: expected a name with a version, e.g. 'my reranker, v2', got {short(name)}"
         )
-    wrapper = IdentifiedFunction if is_function else Identified
-    return wrapper(transformer, name)
+    if is_function:
+        return IdentifiedFunction(transformer, name)
+    has_fit = callable(getattr(transformer, "fit", None))
+    if is_trained(transformer) or (has_fit and not isinstance(transformer, Compose)):
+        return IdentifiedEstimator(transformer, name)
+    return Identified(transformer, name)
 
 
 def describe_stage(stage: Any) -> Description:
@@ -406,6 +433,8 @@ def describe(value: Any, where: str) -> Any:
     """
     if value is None or isinstance(value, str | bool | int | float):
         return float(value) if isinstance(value, np.floating) else value
+    if isinstance(value, _Setting):
+        return describe(value.value, value.where)
     if isinstance(value, np.generic):
         return describe(value.item(), where)
     if isinstance(value, bytes):
@@ -441,7 +470,11 @@ def _described_object(value: Any, where: str) -> Any:
         adapter = _fields
     if adapter is None:
         raise IdentityError(f"fairtk cannot inspect {where}, a {name}")
-    parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
+    # the model behind a ledger is the setting, not its attribute
+    is_setting = isinstance(value, LedgerModel)
+    parts = {
+        n: describe(v, where if is_setting else f"{where}.{n}") for n, v in adapter(value).items()
+    }
     for secret in _SECRET:
         if isinstance(parts.get(secret), str):
             parts[secret] = f"text #{digest(parts[secret].encode(), 16)}"

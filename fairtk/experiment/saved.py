@@ -27,6 +27,7 @@ from fairtk.experiment.values import (
 from fairtk.frames import CREDIT, QANSWER, QID, QUERY, RANK, SAMPLE
 from fairtk.frames.columns import ANSWER, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
+from fairtk.io.artifacts import METADATA
 from fairtk.io.atomic import put_in_place
 from fairtk.io.manifest import MANIFEST, checked_file, file_digest, read_manifest
 from fairtk.io.qrels import a_row_per_answer
@@ -53,8 +54,8 @@ _THEIRS = "system (of the rows)"
 """The name in files of a column "system" of rankings."""
 _NEW = ".new"
 """The folder of new files until the manifest names them."""
-_CONTENT, _REMEDY = "saved results", "save the results again"
-"""Parts of errors."""
+_CONTENT = "saved results"
+"""A part of errors."""
 SETTINGS, FACTS = "settings", "study.json"
 """The folder of a study's results by setting, and the file of its facts."""
 
@@ -254,7 +255,7 @@ def load(folder: Path) -> dict[str, Any]:
             # a killed process may have replaced only the manifest
             new = _new_path(folder, name, digests.get(name, ""))
             path = new if new.exists() else folder / name
-            return checked_file(path, digests.get(name), _CONTENT, _REMEDY)
+            return checked_file(path, digests.get(name), _CONTENT, _remedy(folder))
 
         def table(name: str) -> pd.DataFrame:
             return read_parquet(checked(name))[0]
@@ -316,8 +317,14 @@ def _manifest(folder: Path) -> dict[str, str]:
             folder,
         )
     if not (folder / CONFIG).exists():
-        raise FormatError(f"missing file of {_CONTENT}; {_REMEDY}", folder / CONFIG)
-    return read_manifest(folder, FORM, _CONTENT, _REMEDY)
+        raise FormatError(f"missing file of {_CONTENT}; {_remedy(folder)}", folder / CONFIG)
+    return read_manifest(folder, FORM, _CONTENT, _remedy(folder))
+
+
+def _remedy(folder: Path) -> str:
+    """Return what to do if a file is missing or was changed."""
+    is_package = (folder / METADATA).exists()
+    return "download the package again" if is_package else "save the results again"
 
 
 def _credits(table: pd.DataFrame, columns: Mapping[str, list[str]]) -> dict[str, pd.DataFrame]:

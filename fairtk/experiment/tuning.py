@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 
 from fairtk import checks
 from fairtk.display import number_text
@@ -25,6 +24,7 @@ from fairtk.frames import LABEL, QID, SAMPLE, digest, require_columns
 from fairtk.frames.accepted import as_frame, frame_of
 from fairtk.frames.ids import as_strings
 from fairtk.transformers import Fitted
+from fairtk.transformers.fitted import is_trained
 from fairtk.wording import format_list, short
 
 Settings = Mapping[str, Any]
@@ -336,7 +336,8 @@ def tune(
     systems: dict[str, Any] = {}
     by_fold: dict[int, dict[str, Settings]] = {fold: {} for fold in sorted(set(fold_of.values()))}
     for name, system in built.items():
-        fitted = Fitted(system, topics, qrels, fold_of) if _is_trained(system, trained) else None
+        to_train = is_trained(system) if trained is None else trained
+        fitted = Fitted(system, topics, qrels, fold_of) if to_train else None
         if name == DEFAULT:
             systems[name] = fitted or system
             continue
@@ -408,13 +409,6 @@ def _built(build: Callable[..., Any], settings: Mapping[str, Settings]) -> dict[
             stacklevel=3,
         )
     return systems
-
-
-def _is_trained(system: Any, trained: bool | None) -> bool:
-    if trained is not None:
-        return trained
-    stages = list(system) if isinstance(system, pt.Compose) else [system]
-    return any(isinstance(stage, pt.Estimator) for stage in stages)
 
 
 def _name(settings: Settings) -> str:

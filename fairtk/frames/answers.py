@@ -55,14 +55,26 @@ def flattened(values: Any) -> tuple[IntArray, list[Any]]:
     return np.repeat(np.arange(len(cells)), [len(c) for c in cells]), [a for c in cells for a in c]
 
 
-def check_lists(values: Any, refuse: Refuse) -> None:
-    """Refuse empty lists of answers, and lists with missing answers."""
+def check_answers(values: pd.Series, refuse: Refuse) -> None:
+    """Refuse answers that are no texts, empty lists, and lists with missing answers.
+
+    A missing answer of a ranking is accepted.
+    """
+    if isinstance(values.dtype, pd.StringDtype):
+        return
+    cells = values.to_numpy()
+    if set(map(type, cells)) <= {str}:
+        return
     wrong = [
-        isinstance(v, _LISTS) and not all(isinstance(a, str) for a in v or [None]) for v in values
+        not all(isinstance(a, str) for a in (v if len(v) else [None]))
+        if isinstance(v, _LISTS)
+        else not isinstance(v, str) and not pd.isna(v)
+        for v in cells
     ]
     if any(wrong):
         rows = np.flatnonzero(wrong)
-        value = short_repr(list(values[rows[0]]))
+        value = cells[rows[0]]
+        value = short_repr(list(value) if isinstance(value, _LISTS) else value)
         refuse(RowProblem(rows, f"{QANSWER} must be a text or a list of texts, got {value}"))
 
 

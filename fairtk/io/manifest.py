@@ -34,9 +34,9 @@ def read_manifest(folder: Path, form: int, content: str, remedy: str) -> dict[st
         raise FormatError(f"not a manifest of {content} ({reason})", path) from None
     if found != form:
         newer = isinstance(found, int) and found > form
-        version = "a newer version of fairtk" if newer else "the version of fairtk"
+        remedy = "a newer version of fairtk" if newer else "the fairtk that wrote it"
         raise FormatError(
-            f"expected format {form}, got format {found}; use {version} that wrote {content}",
+            f"{content}: expected format {form}, got format {found}; install {remedy}",
             path,
         )
     return digests

@@ -33,7 +33,7 @@ from fairtk.frames import (
     require_columns,
 )
 from fairtk.frames.accepted import frame_of
-from fairtk.frames.answers import check_lists, check_statuses, flattened, has_lists, hashable
+from fairtk.frames.answers import check_answers, check_statuses, flattened, has_lists, hashable
 from fairtk.frames.columns import ANSWER, PROMPT_ID
 from fairtk.frames.ids import decode_ids
 from fairtk.frames.qrels import DUPLICATE_LABEL
@@ -368,7 +368,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     check_ids(frame[QID], QID, refuse)
     several = has_lists(frame[QANSWER])
     if several:
-        check_lists(frame[QANSWER].to_numpy(), refuse)
+        check_answers(frame[QANSWER], refuse)
         frame = frame.assign(**{QANSWER: hashable(frame[QANSWER])})
         alone = np.flatnonzero([not isinstance(cell, tuple) for cell in frame[QANSWER]])
         if len(alone):  # it would be read as a list

@@ -7,7 +7,7 @@ import json
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
@@ -16,6 +16,7 @@ from fairtk import stage_context
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
+from fairtk.wording import short
 
 
 class Message(NamedTuple):
@@ -62,7 +63,8 @@ class Completion:
         seconds: the duration of the last attempt, or the share of a local batch.
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
             ``"refusal"`` or ``"content_filter"``; ``"thought only"`` if the response has a thought,
-            but no text; ``"unreadable"`` if the (paid) response was not text; ``"unknown"`` for the
+            but no text, and ``"thought cut"`` if it also reached the maximum length;
+            ``"unreadable"`` if the (paid) response was not text; ``"unknown"`` for the
             answers of local models that fairtk stored before it recorded their ends.
         cached_tokens: tokens of the prompt that the server had read before, as it reports them;
             `None` if unknown or invalid.
@@ -196,14 +198,64 @@ _ROUNDS = 4  # rounds of concurrent calls per batch
 
 
 def _through_ledger(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a model that calls it behind the ledger of the running experiment."""
+    """Return a method of a model that calls it behind the ledger of the running experiment.
+
+    The outcomes of the method are checked.
+    """
 
     @functools.wraps(method)
     def call(self: ChatModel, chats: Iterable[Chat]) -> Any:
         model = self.recorded()
-        return method(self, chats) if model is self else getattr(model, name)(chats)
+        return _checked(self, name, method, chats) if model is self else getattr(model, name)(chats)
 
     return call
+
+
+def _checked(
+    model: ChatModel, name: str, method: Callable[..., Any], chats: Iterable[Chat]
+) -> Iterator[Any]:
+    """Yield what a method of a model yields; raise an `InputError` if it is no valid outcome."""
+    where = f"{name} of the model {model.name!r}"
+    n_prompts = len(chats) if isinstance(chats, Sized) else 0
+    answered: set[int] = set()
+
+    def counted() -> Iterator[Chat]:
+        nonlocal n_prompts
+        for chat in chats:
+            n_prompts += 1
+            yield chat
+
+    def check(pair: Any) -> None:
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise InputError(f"{where}: expected pairs (index, outcome), got {short(pair)}")
+        index, outcome = pair
+        if _count(index) is None or index >= n_prompts:
+            raise InputError(
+                f"{where}: expected the index of one of {n_prompts} prompts, got {short(index)}"
+            )
+        if not isinstance(outcome, Completion | Failure):
+            raise InputError(
+                f"{where}: expected a Completion or a Failure for the prompt with index {index}, "
+                f"got {short(outcome)}"
+            )
+        if index in answered:
+            raise InputError(
+                f"{where}: expected one outcome per prompt, got several for the prompt with index "
+                f"{index}"
+            )
+        answered.add(index)
+
+    outcomes = method(model, chats if isinstance(chats, Sized) else counted())
+    if not isinstance(outcomes, Iterable):
+        raise InputError(f"{where}: expected pairs (index, outcome), got {short(outcomes)}")
+    try:
+        for item in outcomes:
+            for pair in item if name == "arrivals" else [item]:
+                check(pair)
+            yield item
+    finally:
+        if isinstance(outcomes, Generator):
+            outcomes.close()
 
 
 class ChatModel(EqualByContent, ABC):
@@ -229,7 +281,7 @@ class ChatModel(EqualByContent, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("outcomes", "arrivals"):  # all calls enter here
+        for name in ("outcomes", "arrivals"):  # all calls enter here, and all outcomes leave
             if name in vars(cls):
                 setattr(cls, name, _through_ledger(name, vars(cls)[name]))
 
@@ -262,6 +314,8 @@ class ChatModel(EqualByContent, ABC):
         Raises:
             LLMError: no call would succeed (wrong key, unknown model). Earlier answers are
                 yielded first.
+            InputError: the method yields something else, an index that is not that of a prompt, or
+                several outcomes for a prompt.
         """
 
     def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
@@ -349,7 +403,8 @@ class ChatModel(EqualByContent, ABC):
         """
         if not number:
             return self
-        raise ParameterError(f"{self.name!r} has one answer per prompt: {self.repeats}")
+        reason = self.repeats or "its class has no method `numbered`; define it, or set `repeats`"
+        raise ParameterError(f"{self.name!r} has one answer per prompt: {reason}")
 
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -34,8 +35,9 @@ class FunctionModel(ChatModel):
     """A function from a list of prompts to a list of answers, as a model.
 
     The function gets each chat as one text. A ledger identifies it by `name`, so choose a specific
-    one, which changes whenever answers change. Two models are equal if they have the same function
-    and the same settings.
+    one, which changes whenever answers change. A ledger accepts a function of a module without
+    `name`; a lambda, a nested function, a method or an object requires one. Two models are equal if
+    they have the same function and the same settings.
 
     Args:
         function: returns one answer per prompt: a string, a `Completion`, or another object with
@@ -48,6 +50,8 @@ class FunctionModel(ChatModel):
 
     Attributes:
         source: the object with ``generate``, or the function.
+        is_named: whether the name is that of the user or of a function of a module. Others, such as
+            ``"<lambda>"``, are the names of several functions.
 
     Raises:
         ParameterError: the function cannot be called, or a setting is out of its range.
@@ -77,6 +81,10 @@ class FunctionModel(ChatModel):
         self.function: Callable[[list[str]], Iterable[Any]] = generate
         self.max_prompt_tokens = max_prompt_tokens
         self._name = str(name or getattr(function, "__name__", type(function).__name__))
+        # instances have no __qualname__
+        is_function = not isinstance(function, types.MethodType)
+        is_function &= "<" not in getattr(function, "__qualname__", "<object>")
+        self.is_named = name is not None or is_function
         self._tokenizer = tokenizer
 
     @property
@@ -206,7 +214,7 @@ def as_chat_model(model: Any) -> ChatModel:
     limit = getattr(model, "max_input_length", None)
     return FunctionModel(
         model,
-        str(getattr(model, "model_id", type(model).__name__)),
+        str(model.model_id) if hasattr(model, "model_id") else None,
         getattr(model, "tokenizer", None),
         limit if isinstance(limit, int) else None,
     )

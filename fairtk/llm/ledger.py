@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairtk import checks, stage_context
-from fairtk.errors import ParameterError
+from fairtk.errors import IdentityError, ParameterError
 from fairtk.io.artifacts import Artifact, artifact_type
 from fairtk.io.atomic import real_path
 from fairtk.io.manifest import MANIFEST, checked_file, file_digest, read_manifest
@@ -40,7 +40,8 @@ from fairtk.llm.chat import (
     now,
 )
 from fairtk.llm.claims import Claim, Claims, process_name, tokens_of
-from fairtk.llm.functions import as_chat_model
+from fairtk.llm.functions import FunctionModel, as_chat_model
+from fairtk.llm.reading import AnswerReader, is_usable
 from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
 from fairtk.stage_context import Recording
 
@@ -80,10 +81,11 @@ class Ledger(Artifact):
             way counts with the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to request unusable answers once more: those with another status
-            than ``"ok"`` (`fairtk.frames.answers.STATUSES`), e.g. because the server had cut the
-            prompt, and those without usable keywords. It is not supported for local models, which
-            would give the same answer again.
+        retry_unusable: whether to request unusable answers once more: those that the `Generator`
+            reads with another status than ``"ok"`` or ``"unknown"``
+            (`fairtk.frames.answers.STATUSES`), e.g. because the server had cut the prompt, and
+            those without usable keywords. It is not supported for local models, which would give
+            the same answer again.
         retry_failed: whether to request prompts once more whose calls failed in a way that cannot
             pass, e.g. because the model refuses the prompt. Other failed calls are always retried.
 
@@ -218,6 +220,7 @@ class Ledger(Artifact):
             ParameterError: `max_cost` is set, and the price of the model is unknown; or
                 `max_tokens` is set, and the length of its answers has no limit; or
                 `retry_unusable` is set, and the model is local.
+            IdentityError: the model is a function without a specific name; see `FunctionModel`.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -283,18 +286,29 @@ class LedgerModel(ChatModel):
     Args:
         llm: the model.
         ledger: the ledger that stores the answers.
+        readers: how answers are read: `retry_unusable` requests those again that one of them cannot
+            read. Without readers, an answer is as usable as it was when it was last read.
 
     Raises:
         ParameterError: the ledger has a `max_cost`, and the price of the model is unknown; or it
             has `max_tokens`, and the length of the model's answers has no limit; or it has
             `retry_unusable`, and the model is local.
+        IdentityError: the model is a function without a specific name, such as a lambda.
     """
 
     identity_name = "fairtk.LedgerModel"
     output_version = 1
 
-    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
+    def __init__(
+        self, llm: ChatModel, ledger: Ledger, readers: tuple[AnswerReader, ...] = ()
+    ) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
+        if isinstance(inner, FunctionModel) and not inner.is_named:
+            raise IdentityError(
+                f"a ledger finds the answers of a function by its name, and {inner.name!r} may be "
+                "that of several functions; use FunctionModel(function, name='my model, v1'), with "
+                "another name whenever answers change"
+            )
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
                 f"`max_cost` requires the price of {inner.name!r}, which is unknown; add it to "
@@ -313,6 +327,7 @@ class LedgerModel(ChatModel):
             )
         self.llm: ChatModel = inner
         self.ledger = ledger
+        self.readers = readers
 
     @property
     def name(self) -> str:
@@ -362,7 +377,7 @@ class LedgerModel(ChatModel):
 
     def at_temperature(self, temperature: float) -> LedgerModel:
         """Return the model at another temperature, behind the same ledger."""
-        return LedgerModel(self.llm.at_temperature(temperature), self.ledger)
+        return LedgerModel(self.llm.at_temperature(temperature), self.ledger, self.readers)
 
     @property
     def repeats(self) -> str:
@@ -371,7 +386,13 @@ class LedgerModel(ChatModel):
 
     def numbered(self, number: int) -> LedgerModel:
         """Return the model for one of several answers, behind the same ledger."""
-        return LedgerModel(self.llm.numbered(number), self.ledger)
+        return LedgerModel(self.llm.numbered(number), self.ledger, self.readers)
+
+    def read_by(self, reader: AnswerReader) -> LedgerModel:
+        """Return the model whose answers are also read in another way, behind the same ledger."""
+        if not self.ledger.retry_unusable or reader in self.readers:
+            return self
+        return LedgerModel(self.llm, self.ledger, (*self.readers, reader))
 
     def key(self, chat: Chat) -> str:
         """Return the key of a call in the ledger."""
@@ -379,7 +400,7 @@ class LedgerModel(ChatModel):
 
     def reject(self, chat: Chat) -> None:
         """Mark an answer as unusable; see `retry_unusable` of `Ledger`."""
-        self.ledger.store.reject(self.key(chat))
+        self.ledger.store.mark({self.key(chat): True})
 
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return the number of calls to pay for, their tokens and price, without any call."""
@@ -460,10 +481,16 @@ class LedgerModel(ChatModel):
                     f"or temperature={own:g} to request new ones"
                 )
 
-    def _stored(self, keys: Collection[str]) -> dict[str, Outcome]:
+    def _stored(self, calls: Mapping[str, Chat]) -> dict[str, Outcome]:
         """Return the stored answers, and the stored failures of the other calls."""
-        answers = self.ledger.recorded(keys)
-        failures = self.ledger.failures(key for key in keys if key not in answers)
+        if self.readers:
+            unusable = {
+                key: not all(is_usable(answer, calls[key].text, r) for r in self.readers)
+                for key, answer in self.ledger.store.get(calls).items()
+            }
+            self.ledger.store.mark(unusable)
+        answers = self.ledger.recorded(calls)
+        failures = self.ledger.failures(key for key in calls if key not in answers)
         return {**answers, **failures}
 
     def _request(self, calls: dict[str, Chat]) -> Iterator[tuple[str, Outcome]]:

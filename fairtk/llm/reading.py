@@ -22,9 +22,6 @@ from fairtk.frames.answers import (
 from fairtk.llm.chat import Completion
 from fairtk.wording import short
 
-CUTS = (CUT, PROMPT_CUT)
-"""The statuses of `on_cut`."""
-
 AnswerReader = str | Callable[[str], str]
 """``"plain"``, ``"after-thinking"``, ``"json:KEY"``, or a function from a text to an answer."""
 
@@ -33,6 +30,7 @@ _BY_FINISH = {
     "refusal": REFUSED,
     "content_filter": FILTERED,
     "thought only": THOUGHT_ONLY,
+    "thought cut": THOUGHT_ONLY,
 }
 _OPENED = re.compile(r"<think(?:ing)?>|\[THINK\]", re.IGNORECASE)
 _CLOSED = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
@@ -80,7 +78,7 @@ def read(
             vocabularies of some local models have one unknown token for several words.
     """
     finish = completion.finish
-    if finish in ("unreadable", "thought only"):
+    if finish in ("unreadable", "thought only", "thought cut"):
         return Reading("", _BY_FINISH[finish])
     text, problem = _read_text(completion.text, answer)
     if of_server and is_prompt_cut(completion, prompt):
@@ -98,9 +96,14 @@ def read(
     return Reading(text, status, problem if status == UNREADABLE else "")
 
 
-def is_usable(completion: Completion, prompt: str) -> bool:
-    """Return whether a completion has an answer, whatever its format."""
-    return read(completion, prompt).status in (OK, UNKNOWN)
+def is_cut(completion: Completion) -> bool:
+    """Return whether a completion reached the maximum length, whatever its status."""
+    return completion.finish in ("length", "thought cut")
+
+
+def is_usable(completion: Completion, prompt: str, answer: AnswerReader = "after-thinking") -> bool:
+    """Return whether a completion has an answer, read in a way."""
+    return read(completion, prompt, answer).status in (OK, UNKNOWN)
 
 
 def is_prompt_cut(completion: Completion, prompt: str) -> bool:

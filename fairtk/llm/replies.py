@@ -263,7 +263,7 @@ def read_reply(content: bytes, seconds: float) -> Completion:
     elif text is None:
         text, finish = raw, "unreadable"
     elif not text.strip() and _has_thought(message) and finish in ("stop", "length"):
-        finish = "thought only"
+        finish = "thought only" if finish == "stop" else "thought cut"
     return Completion(
         text,
         counts.get("prompt_tokens"),

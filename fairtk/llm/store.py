@@ -384,7 +384,7 @@ def _checked(connection: sqlite3.Connection, path: Path, read_only: bool) -> sql
                 _sign(connection)
             connection.execute("COMMIT")
     except sqlite3.DatabaseError as error:
-        problem = f"SQLite cannot read the file ({error})"
+        problem = f"SQLite cannot read the file ({error}); use another file"
     if not problem:
         return connection
     connection.close()
@@ -430,14 +430,15 @@ def _problem_of(connection: sqlite3.Connection) -> tuple[str, int]:
     if not version and not tables:
         return "the file is empty; use a copy of the file that is complete", version
     writers = connection.execute("SELECT version FROM writers") if "writers" in tables else []
-    versions = [name for (name,) in writers]
-    unknown = "a later version of it" if version > FORMAT else "another version of it"
-    writer = f"fairtk {max(versions, key=Version)}" if versions else unknown
-    problem = (
+    versions = [Version(name) for (name,) in writers]
+    if version > FORMAT:  # two builds may have the same version
+        versions = [one for one in versions if one > Version(__version__)]
+    unknown = "a newer fairtk" if version > FORMAT else "an earlier fairtk"
+    writer = f"fairtk {max(versions)}" if versions else unknown
+    return (
         f"this fairtk ({__version__}) reads the formats 4 to {FORMAT}, the file has the format "
-        f"{version}, written by {writer}"
-    )
-    return f"{problem}; install {writer if versions else 'that version'} to read it", version
+        f"{version}, written by {writer}; install {writer} to read it"
+    ), version
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -578,11 +579,11 @@ class AnswerStore:
         connection.executemany("DELETE FROM failures WHERE key = ?", answered)
         return n_inserted
 
-    def reject(self, key: str) -> None:
-        """Mark an answer as unusable."""
-        if not self.file.is_read_only:
-            change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
-            self.file.write(lambda connection: connection.execute(change, (key,)))
+    def mark(self, unusable: Mapping[str, bool]) -> None:
+        """Mark answers by key as unusable or usable."""
+        if unusable and not self.file.is_read_only:
+            change = "UPDATE answers SET unusable = ?2 WHERE key = ?1 AND unusable <> ?2"
+            self.file.write(lambda connection: connection.executemany(change, unusable.items()))
 
     def copy_to(self, path: Path) -> None:
         """Write the answers and failures to a new file."""

@@ -27,7 +27,7 @@ from fairtk.frames import (
     ObjectArray,
     require_columns,
 )
-from fairtk.frames.answers import check_lists, flattened, has_lists, hashable
+from fairtk.frames.answers import check_answers, flattened, has_lists, hashable
 from fairtk.frames.columns import PROMPT_ID
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import UNREAD_PROMPT, LabeledRun, has_unread_prompt
@@ -188,7 +188,19 @@ def _scored(judged: LabeledRun, measure: ExpectedUtility) -> ScoredAnswers:
             f"{where}: missing gold answer of qid {missing[0]!r} "
             f"({such(len(missing), 'query')}); add it with fairtk.join_answers(qrels, answers)"
         )
-    values = measure.utility(answers, [gold[qid] for qid in judged.qids[query[cell]]])
+    utility = measure.utility
+    try:
+        values = utility(answers, [gold[qid] for qid in judged.qids[query[cell]]])
+    except InputError:
+        is_sampled = SAMPLE in judged.run.frame.columns
+        for number, answer in zip(cell.tolist(), answers, strict=True):
+            qid = judged.qids[query[number]]
+            try:
+                utility([answer], [gold[qid]])
+            except InputError as error:
+                at = f", sample {sample[number]}" if is_sampled else ""
+                raise InputError(f"{judged.run.where}: qid {qid!r}{at}: {error}") from None
+        raise
     value = np.array(values, dtype=np.float64)
     bound = measure["upper_bound"]
     value = value if bound is None else bound - value
@@ -238,10 +250,10 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, IntArray, Object
     query = judged.run.frame_query
     samples = judged.run.samples
     sample = 0 if samples is None else samples
+    check_answers(frame[QANSWER], judged.run.refuse)
     texts: Any = frame[QANSWER].to_numpy()
-    several = has_lists(texts)
+    several = has_lists(frame[QANSWER])
     if several:
-        check_lists(texts, judged.run.refuse)
         texts = hashable(texts)
     table = pd.DataFrame({"query": query, "sample": sample, "text": texts})
     if several:

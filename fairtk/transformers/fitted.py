@@ -186,7 +186,7 @@ class _Copies:
                 )
         key = frozenset(left_out)
         if key not in self._trained:
-            system = _copied(self.system)
+            system = copy_to_train(self.system)
             system.fit(topics, qrels)
             self._trained[key] = system
         return self._trained[key]
@@ -195,8 +195,14 @@ class _Copies:
         return {**vars(self), "_trained": {}}  # workers train their own
 
 
-def _copied(system: Any) -> Any:
+def is_trained(system: Any) -> bool:
+    """Return whether a system is a PyTerrier estimator, or a pipeline with one."""
+    stages = list(system) if isinstance(system, pt.Compose) else [system]
+    return any(isinstance(stage, pt.Estimator) for stage in stages)
+
+
+def copy_to_train(system: Any) -> Any:
     """Return a copy to train; stages of a pipeline that are not trained are shared."""
     if isinstance(system, pt.Compose):
-        return pt.Compose(*(_copied(s) if isinstance(s, pt.Estimator) else s for s in system))
+        return pt.Compose(*(copy_to_train(s) if is_trained(s) else s for s in system))
     return copy.deepcopy(system)

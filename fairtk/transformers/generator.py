@@ -27,7 +27,7 @@ from fairtk.frames import (
     digest,
     identity_name,
 )
-from fairtk.frames.answers import CUT, PROMPT_CUT
+from fairtk.frames.answers import PROMPT_CUT
 from fairtk.frames.columns import IN_PROMPT, PROMPT_ID, SUBSET, plain_columns
 from fairtk.frames.schema import check_samples
 from fairtk.frames.texts import qids_of
@@ -46,7 +46,7 @@ from fairtk.llm.ledger import LedgerModel, estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.progress import progress_bar
 from fairtk.llm.prompts import SHORTEST_ENTRY, Built, PromptBuilder, as_builder
-from fairtk.llm.reading import CUTS, AnswerReader, Reading, check_reader, read
+from fairtk.llm.reading import AnswerReader, Reading, check_reader, is_cut, read
 from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.remarks import (
     DROPPED_DOCUMENTS,
@@ -66,12 +66,14 @@ CONTENT_MODELS = (HuggingFaceChatModel, FunctionModel)
 MOST_UNKNOWN = 0.05
 """The share of unknown tokens of a prompt from which a remark is made."""
 
-_CUT_REASONS = {
-    CUT: "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of "
-    "a server), or use on_cut='keep'",
-    PROMPT_CUT: "the server has read less than half of the prompt; raise its context window, then "
-    "use Ledger(retry_unusable=True), or use on_cut='keep'",
-}
+_CUT_REASON = (
+    "the answer was cut at the maximum number of tokens; raise max_new_tokens (max_tokens of a "
+    "server), or use on_cut='keep'"
+)
+_PROMPT_CUT_REASON = (
+    "the server has read less than half of the prompt; raise its context window, then use "
+    "Ledger(retry_unusable=True), or use on_cut='keep'"
+)
 
 
 def remark_on_long_questions(
@@ -149,7 +151,8 @@ class Generator(FairTransformer):
             require a model that samples. EU is the mean over the answers, and
             ``Results.compare(levels=True)`` shows how much they vary.
         on_cut: ``"keep"``, or ``"fail"`` for a failure of the query if an answer was cut at the
-            maximum number of tokens, or the server has read less than half of the prompt.
+            maximum number of tokens, whatever its status, or the server has read less than half of
+            the prompt.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -191,7 +194,8 @@ class Generator(FairTransformer):
     @property
     def models(self) -> list[ChatModel]:
         """The models of all answers to a prompt, which differ in their seeds."""
-        return [self.llm.numbered(number) for number in range(self.answers)]
+        llm = self.llm.read_by(self.answer) if isinstance(self.llm, LedgerModel) else self.llm
+        return [llm.numbered(number) for number in range(self.answers)]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with ``qanswer``, ``answer_status`` and, with documents, ``in_prompt``.
@@ -236,8 +240,10 @@ class Generator(FairTransformer):
         reading = read(outcome, text, self.answer)
         if reading.status == PROMPT_CUT and self._counts_tokens:
             reading = read(outcome, text, self.answer, of_server=False)
-        if self.on_cut == "fail" and reading.status in CUTS:
-            return Failure(_CUT_REASONS[reading.status])
+        if self.on_cut == "fail" and reading.status == PROMPT_CUT:
+            return Failure(_PROMPT_CUT_REASON)
+        if self.on_cut == "fail" and is_cut(outcome):
+            return Failure(_CUT_REASON)
         return reading
 
     @property

@@ -85,7 +85,15 @@ def test_a_cut_prompt_has_no_utility_but_a_ranking(tmp_path):
     )
 
 
-@pytest.mark.parametrize("completion", [Completion("Par", finish="length"), Completion("P", 20)])
+@pytest.mark.parametrize(
+    "completion",
+    [
+        Completion("Par", finish="length"),
+        Completion("P", 20),
+        Completion("<think>abc", finish="length"),
+        Completion("", finish="thought cut"),
+    ],
+)
 def test_a_cut_may_be_a_failure(completion):
     plain = Generator(lambda prompts: [completion for _ in prompts], on_cut="fail")
     with pytest.raises(UnansweredError, match="qid '1'"):

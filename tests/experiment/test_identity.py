@@ -36,7 +36,9 @@ from fairtk.experiment.work import _REDUCERS, from_parent, to_worker
 from fairtk.frames import identity_name
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import (
+    ChatModel,
     KeywordRefiner,
+    Ledger,
 )
 
 
@@ -112,6 +114,27 @@ def test_what_has_no_content_identity_is_refused_with_a_remedy(stage, said):
     with pytest.raises(IdentityError, match=said) as caught:
         describe_stage(stage)
     assert "fairtk.identified(transformer" in str(caught.value)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_model_of_a_generator_has_the_name_of_its_parameter(tmp_path, recorded):
+    space = {"__name__": "__main__", "ChatModel": ChatModel}
+    body = "name = 'mine'; parameters = outcomes = lambda self, *_: {}"
+    exec(f"class Mine(ChatModel): {body}\n", space)
+    llm = Ledger(tmp_path / "l").wrap(space["Mine"]()) if recorded else space["Mine"]()
+    with pytest.raises(IdentityError, match=r"the class Mine of Generator\.llm is "):
+        describe_stage(Generator(llm))
+    with pytest.raises(IdentityError, match=r"Generator\.llm, a .*Silent"):
+        describe_stage(Generator(Silent()))
+
+
+class Silent:
+    """An object with all parts of a model that has no identity."""
+
+    name, tokenizer = "silent", None
+
+    def generate(self, prompts):
+        return prompts
 
 
 def test_a_class_of_a_script_is_refused():

@@ -87,6 +87,19 @@ def test_the_newest_of_several_writers_is_named(tmp_path):
         Ledger(tmp_path / FILE)
 
 
+def test_a_newer_build_of_the_same_version_is_not_a_remedy(tmp_path):
+    ledger(tmp_path)
+    run_sql(tmp_path / FILE, f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(FormatError, match=r"install a newer fairtk to read it, or"):
+        Ledger(tmp_path / FILE)
+
+
+def test_a_file_of_another_program_is_refused(tmp_path):
+    (tmp_path / FILE).write_bytes(b"junk " * 1000)
+    with pytest.raises(FormatError, match=r"not a database\); use another file, or"):
+        Ledger(tmp_path / FILE)
+
+
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("offline", [False, True])
 def test_answers_of_earlier_formats_are_found(tmp_path, monkeypatch, archive, offline):

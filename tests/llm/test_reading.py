@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairtk import Generator
 from fairtk.errors import ParameterError
 from fairtk.frames.answers import STATUSES
-from fairtk.llm import Completion
-from fairtk.llm.reading import after_thinking, check_reader, is_usable, read
+from fairtk.llm import Completion, Failure
+from fairtk.llm.reading import after_thinking, check_reader, is_cut, is_usable, read
 from fairtk.llm.replies import read_reply
 
 READERS = ["plain", "after-thinking", "json:answer", str.upper]
@@ -180,7 +181,17 @@ THOUGHT, TEXT = {"type": "thinking", "thinking": "London?"}, {"type": "text", "t
     ],
 )
 def test_responses_of_servers(message, finish, answer, status):
-    assert read(reply(message, finish), "?")[:2] == (answer, status)
+    completion = reply(message, finish)
+    assert read(completion, "?")[:2] == (answer, status)
+    assert is_cut(completion) == (finish in ("length", "MAX_TOKENS", "model_length"))
+
+
+@pytest.mark.parametrize("text", ["Paris", "", "<think>London", "{", "<think></think>"])
+@pytest.mark.parametrize("reader", READERS)
+def test_an_answer_that_was_cut_may_be_a_failure_whatever_its_status(text, reader):
+    generator = Generator(str.splitlines, answer=reader, on_cut="fail")
+    assert isinstance(generator.read("?", Completion(text, finish="length")), Failure)
+    assert generator.read("?", Completion(text)) == read(Completion(text), "?", reader)
 
 
 @pytest.mark.parametrize(

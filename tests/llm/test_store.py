@@ -154,7 +154,7 @@ def test_a_ledger_that_may_only_be_read_opens_offline(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda place, mode: False)  # the tests may run as root
     with Ledger(path, offline=True) as ledger:
         assert ledger.store.get("a")["a"].text == "A"
-        ledger.store.reject("a")
+        ledger.store.mark({"a": True})
         with pytest.raises(FormatError, match="readonly"):
             ledger.store.put_many([row("b", "B")])
     assert sorted(p.name for p in tmp_path.iterdir()) == before
