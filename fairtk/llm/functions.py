@@ -31,27 +31,40 @@ _MISSING = object()
 _PARTS = ("name", "tokenizer")
 
 
+def _own_name(function: Any) -> str:
+    name = str(getattr(function, "__name__", type(function).__name__))
+    if name != "<lambda>":
+        return name
+    variables = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
+    defaults = repr(function.__defaults__), repr(function.__kwdefaults__)
+    return f"<lambda {digest([_code(function.__code__), variables, defaults], 8)}>"
+
+
+def _code(code: types.CodeType) -> list[Any]:
+    """Return what determines the results of code, except for global variables, as JSON values."""
+    constants = [_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+    return [code.co_code.hex(), constants, code.co_names]
+
+
 class FunctionModel(ChatModel):
     """A function from a list of prompts to a list of answers, as a model.
 
     The function gets each chat as one text. A ledger identifies it by `name`, so choose a specific
-    one, which changes whenever answers change. A ledger accepts a function of a module without
-    `name`; a lambda, a nested function, a method or an object requires one. Two models are equal if
-    they have the same function and the same settings.
+    one, which changes whenever answers change. Two models are equal if they have the same function
+    and the same settings.
 
     Args:
         function: returns one answer per prompt: a string, a `Completion`, or another object with
             the answer in ``text`` (pyterrier_rag's ``BackendOutput``); or an object with such a
             method ``generate``.
-        name: the name of the model; `None` for that of the function.
+        name: the name of the model; `None` for that of the function, and for a lambda a digest of
+            its code and of the variables that it uses.
         tokenizer: a Hugging Face tokenizer that counts a prompt's tokens. `None` to never truncate
             prompts; ``truncate="fair-rag"`` is then not supported.
         max_prompt_tokens: the maximum number of tokens of a prompt; `None` for the tokenizer's.
 
     Attributes:
         source: the object with ``generate``, or the function.
-        is_named: whether the name is that of the user or of a function of a module. Others, such as
-            ``"<lambda>"``, are the names of several functions.
 
     Raises:
         ParameterError: the function cannot be called, or a setting is out of its range.
@@ -80,11 +93,7 @@ class FunctionModel(ChatModel):
         self.source: Any = function
         self.function: Callable[[list[str]], Iterable[Any]] = generate
         self.max_prompt_tokens = max_prompt_tokens
-        self._name = str(name or getattr(function, "__name__", type(function).__name__))
-        # instances have no __qualname__
-        is_function = not isinstance(function, types.MethodType)
-        is_function &= "<" not in getattr(function, "__qualname__", "<object>")
-        self.is_named = name is not None or is_function
+        self._name = str(name or _own_name(function))
         self._tokenizer = tokenizer
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairtk import checks, stage_context
-from fairtk.errors import IdentityError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.io.artifacts import Artifact, artifact_type
 from fairtk.io.atomic import real_path
 from fairtk.io.manifest import MANIFEST, checked_file, file_digest, read_manifest
@@ -40,7 +40,7 @@ from fairtk.llm.chat import (
     now,
 )
 from fairtk.llm.claims import Claim, Claims, process_name, tokens_of
-from fairtk.llm.functions import FunctionModel, as_chat_model
+from fairtk.llm.functions import as_chat_model
 from fairtk.llm.reading import AnswerReader, is_usable
 from fairtk.llm.store import AnswerStore, Database, answer_row, failure_row
 from fairtk.stage_context import Recording
@@ -220,7 +220,6 @@ class Ledger(Artifact):
             ParameterError: `max_cost` is set, and the price of the model is unknown; or
                 `max_tokens` is set, and the length of its answers has no limit; or
                 `retry_unusable` is set, and the model is local.
-            IdentityError: the model is a function without a specific name; see `FunctionModel`.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -293,7 +292,6 @@ class LedgerModel(ChatModel):
         ParameterError: the ledger has a `max_cost`, and the price of the model is unknown; or it
             has `max_tokens`, and the length of the model's answers has no limit; or it has
             `retry_unusable`, and the model is local.
-        IdentityError: the model is a function without a specific name, such as a lambda.
     """
 
     identity_name = "fairtk.LedgerModel"
@@ -303,12 +301,6 @@ class LedgerModel(ChatModel):
         self, llm: ChatModel, ledger: Ledger, readers: tuple[AnswerReader, ...] = ()
     ) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
-        if isinstance(inner, FunctionModel) and not inner.is_named:
-            raise IdentityError(
-                f"a ledger finds the answers of a function by its name, and {inner.name!r} may be "
-                "that of several functions; use FunctionModel(function, name='my model, v1'), with "
-                "another name whenever answers change"
-            )
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
                 f"`max_cost` requires the price of {inner.name!r}, which is unknown; add it to "

@@ -1,80 +1,70 @@
-"""A ledger identifies the answers of a function by its name, so the name must be specific."""
+"""A ledger identifies the answers of a function by its name, and those of a lambda by its code."""
 
 from __future__ import annotations
 
-from functools import partial
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
 from fairtk import Generator
-from fairtk.errors import IdentityError
-from fairtk.llm import FunctionModel, KeywordRefiner, Ledger
-from fairtk.llm.chat import questions
-from fairtk.stage_context import Recording, recorded
+from fairtk.llm import FunctionModel, Ledger
 
 TOPICS = pd.DataFrame({"qid": ["1"], "query": ["which cat"]})
 
 
-def one(prompts, text="one"):
-    return [text] * len(prompts)
+def one(prompts):
+    return ["one"] * len(prompts)
 
 
-def nested():
-    def answer(prompts):
-        return ["nested"] * len(prompts)
-
-    return answer
+def constant(text):
+    return lambda prompts: [text] * len(prompts)
 
 
-class Constant:
-    def __init__(self, text):
-        self.text = text
-
-    def __call__(self, prompts):
-        return [self.text] * len(prompts)
-
-    def answers(self, prompts):
-        return self(prompts)
-
-
-class Generating(Constant):
-    generate = Constant.__call__
-
-
-class WithId(Generating):
+class Generating:
     model_id = "constant, v1"
 
-
-UNNAMED = {
-    "lambda": lambda prompts: ["lambda"] * len(prompts),
-    "nested": nested(),
-    "partial": partial(one, text="partial"),
-    "callable": Constant("callable"),
-    "method": Constant("method").answers,
-    "object": Generating("object"),
-}
+    def generate(self, prompts):
+        return ["constant"] * len(prompts)
 
 
-@pytest.mark.parametrize("name", UNNAMED)
-def test_a_function_without_a_specific_name_is_refused_before_any_call(tmp_path, name):
-    function = UNNAMED[name]
+LAMBDAS = [
+    lambda prompts: ["one"] * len(prompts),
+    lambda prompts: ["two"] * len(prompts),
+    lambda prompts: [(lambda: "three")() for _ in prompts],
+    lambda prompts: [(lambda: "four")() for _ in prompts],
+    lambda prompts, text="five": [text] * len(prompts),
+    lambda prompts, text="six": [text] * len(prompts),
+    lambda prompts, *, text="seven": [text] * len(prompts),
+    constant("eight"),
+    constant("nine"),
+    lambda prompts: list(map(str.upper, prompts)),
+    lambda prompts: list(map(str.lower, prompts)),
+]
+
+
+def test_lambdas_do_not_share_answers(tmp_path):
     with Ledger(tmp_path / "l") as ledger:
-        with pytest.raises(IdentityError, match="FunctionModel"):
-            ledger.wrap(function)
-        with recorded(Recording(ledger)), pytest.raises(IdentityError, match="FunctionModel"):
-            FunctionModel(function).complete(questions(["a"]))  # in an experiment with a store
-        assert len(ledger) == 0
-        llm = ledger.wrap(FunctionModel(function, f"{name}, v1"))
-        assert Generator(llm)(TOPICS)["qanswer"].tolist() == [name]
-    assert Generator(function)(TOPICS)["qanswer"].tolist() == [name]  # without a ledger
+        for _ in range(2):
+            for function in LAMBDAS:
+                [found] = Generator(ledger.wrap(function))(TOPICS)["qanswer"]
+                assert found == Generator(function)(TOPICS)["qanswer"].item()
+            assert len(ledger) == len(LAMBDAS)
+
+
+def test_equal_lambdas_have_equal_names_in_each_process():
+    code = "lambda prompts, number=1: [(lambda: f'{number}')() for _ in prompts]"
+    script = f"from fairtk.llm import FunctionModel; print(FunctionModel({code}).name)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == FunctionModel(eval(code)).name
 
 
 @pytest.mark.parametrize(
     ("llm", "name"),
-    [(one, "one"), (str.splitlines, "splitlines"), (WithId("a"), "constant, v1")],
+    [(one, "one"), (str.splitlines, "splitlines"), (Generating(), "constant, v1")],
 )
-def test_functions_of_modules_and_named_objects_need_no_other_name(tmp_path, llm, name):
+def test_functions_and_objects_have_names(tmp_path, llm, name):
     with Ledger(tmp_path / "l") as ledger:
         assert ledger.wrap(llm).name == name
-        ledger.wrap(KeywordRefiner({"g": ["t"]}))
+        assert ledger.wrap(FunctionModel(one, "one, v2")).name == "one, v2"
