@@ -168,8 +168,9 @@ KINDS: dict[str, RemarkKind] = {
     TWO_ORDERS: RemarkKind(
         DataWarning,
         "{measure}: trec_eval reads scores in single precision, in which some different scores are "
-        "ties for {queries}, so these measures see another order than the others; use "
-        "`order='rank'` for the order of the ranks, or fewer digits for ties in all measures",
+        "ties for {queries}, so these measures, or parts of them, see another order than the "
+        "others; use `order='rank'` for the order of the ranks, or fewer digits for ties in all "
+        "measures",
     ),
     SHORT_RANKINGS: RemarkKind(
         TruncationWarning,
