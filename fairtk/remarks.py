@@ -45,6 +45,7 @@ UNDEFINED = "undefined"
 AVERAGED = "undefined, but averaged"
 MISSING = "missing queries"
 MISSING_CHECKED = "missing checked queries"
+MISSING_MERIT = "missing queries with merit"
 FAILED = "failed queries"
 NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
@@ -135,6 +136,10 @@ KINDS: dict[str, RemarkKind] = {
     MISSING_CHECKED: RemarkKind(
         MissingWarning,
         "{queries} with checked labels are missing from the run; they get the worst value",
+    ),
+    MISSING_MERIT: RemarkKind(
+        MissingWarning,
+        "{queries} are missing from the run; they give no {detail}, but their merit counts",
     ),
     FAILED: RemarkKind(
         DataWarning,
