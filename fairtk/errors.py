@@ -211,7 +211,7 @@ class TruncationWarning(DataWarning):
 
 
 class MissingWarning(DataWarning):
-    """Queries of the qrels are missing from the run; they get the worst value."""
+    """Queries of the qrels are missing from the run; measures get the worst value for them."""
 
     NAME = "missing"
 

@@ -45,6 +45,7 @@ UNDEFINED = "undefined"
 AVERAGED = "undefined, but averaged"
 MISSING = "missing queries"
 MISSING_CHECKED = "missing checked queries"
+MISSING_MERIT = "missing queries with merit"
 FAILED = "failed queries"
 NO_COMMON = "no query in common"
 NO_JUDGED_DOCUMENT = "no judged document"
@@ -137,6 +138,10 @@ KINDS: dict[str, RemarkKind] = {
         MissingWarning,
         "{queries} with checked labels are missing from the run; they get the worst value",
     ),
+    MISSING_MERIT: RemarkKind(
+        MissingWarning,
+        "{queries} are missing from the run; they give no {detail}, but their merit counts",
+    ),
     FAILED: RemarkKind(
         DataWarning,
         "{queries} failed ({detail}) and get the worst value; with a save_dir, the next run "
@@ -169,8 +174,9 @@ KINDS: dict[str, RemarkKind] = {
     TWO_ORDERS: RemarkKind(
         DataWarning,
         "{measure}: trec_eval reads scores in single precision, in which some different scores are "
-        "ties for {queries}, so these measures see another order than the others; use "
-        "`order='rank'` for the order of the ranks, or fewer digits for ties in all measures",
+        "ties for {queries}, so these measures, or parts of them, see another order than the "
+        "others; use `order='rank'` for the order of the ranks, or fewer digits for ties in all "
+        "measures",
     ),
     SHORT_RANKINGS: RemarkKind(
         TruncationWarning,

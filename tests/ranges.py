@@ -1,5 +1,6 @@
 """All rankings of a few documents, and the checks of the ends of a measure's range."""
 
+import warnings
 from itertools import combinations, permutations
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from ir_measures import iter_calc
 
 from fairtk import Groups
+from fairtk.errors import MissingWarning
 
 MISSING = "missing"
 
@@ -42,8 +44,9 @@ def values(measures, samples, labels):
     rows = [(name, doc, label) for name in [*names, MISSING] for doc, label in labels.items()]
     qrels = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
     results = {m: {} for m in measures}
-    for metric in iter_calc(measures, qrels, run):
-        results[metric.measure][metric.query_id] = metric.value
+    with warnings.catch_warnings(action="ignore", category=MissingWarning):
+        for metric in iter_calc(measures, qrels, run):
+            results[metric.measure][metric.query_id] = metric.value
     return {m: (v.pop(MISSING), np.array(list(v.values()))) for m, v in results.items()}
 
 

@@ -170,7 +170,11 @@ def calls():
         "providers": (credit.providers, {**data, "providers": toy_groups(), "resamples": 20}),
         "plot_shares": (
             credit.plot_shares,
-            {"results": {"a": credit.providers(**data, providers=toy_groups(), resamples=20)}},
+            {
+                "results": {
+                    "a": credit.providers(**data, providers=toy_groups(), cutoff=1, resamples=20)
+                }
+            },
         ),
         "order_audit": (
             credit.order_audit,

@@ -1,8 +1,11 @@
 """Small groups, and runs and labels with the column names of ir_measures."""
 
+import warnings
+
 import pandas as pd
 from ir_measures import calc_aggregate, iter_calc
 
+from fairtk.errors import MissingWarning
 from fairtk.groups import Groups
 
 
@@ -29,10 +32,12 @@ def qrels_of(labels, qid="q"):
 
 
 def value(measure, qrels, run):
-    """Return the mean of a measure over the queries."""
-    return calc_aggregate([measure], qrels, run)[measure]
+    """Return the mean of a measure over the queries, some of which may be missing."""
+    with warnings.catch_warnings(action="ignore", category=MissingWarning):
+        return calc_aggregate([measure], qrels, run)[measure]
 
 
 def values(measure, qrels, run):
-    """Return the value of a measure for each query."""
-    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}
+    """Return the value of a measure for each query, some of which may be missing."""
+    with warnings.catch_warnings(action="ignore", category=MissingWarning):
+        return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}

@@ -273,7 +273,9 @@ def test_results_show_themselves(make, words, tmp_path, monkeypatch):
 
 def test_measures_by_document_next_to_groups():
     options = {"groups": GROUPS, "target": "uniform"}
-    result = fairtk.evaluate(QRELS, RUN, ["AWRF@2", "EE_D@2"], **options)
-    assert [remark.measure for remark in result.remarks if remark.kind == NOT_BY_GROUP] == [
-        "EE_D@2"
-    ]
+    for name in ("EE_D", "EE_R", "EE_L"):
+        result = fairtk.evaluate(QRELS, RUN, ["AWRF@2", f"{name}@2"], **options)
+        [remark] = [remark for remark in result.remarks if remark.kind == NOT_BY_GROUP]
+        assert remark.measure == f"{name}@2"
+        fairtk.evaluate(QRELS, RUN, [f"{remark.detail}@2"], **options)  # the advice works
+        assert remark.detail.startswith(f"Group{name}(")

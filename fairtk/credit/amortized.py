@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from os import PathLike
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from fairtk import checks
 from fairtk.credit.frame import expected_credit
 from fairtk.display import despine, new_figure, number_text, write_figure
 from fairtk.display.figures import draw_shares
-from fairtk.display.tables import frame_html, frames_text
+from fairtk.display.tables import UNDEFINED, frame_html, frames_text
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
@@ -32,7 +32,7 @@ from fairtk.io.runs import as_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.facts import RunFacts, remarks_on_runs
-from fairtk.remarks import MISSING, emit
+from fairtk.remarks import MISSING, MISSING_MERIT, emit
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
 from fairtk.wording import format_list, short, such
@@ -77,8 +77,15 @@ class Providers:
     settings: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        unknown = f"{self.unknown:.1%} of {self.settings['of']} has no known provider"
-        return f"{frames_text(self.table, self.summary)}\n\n{unknown}"
+        return f"{frames_text(self.table, self.summary)}\n\n{self.unknown_text}"
+
+    @property
+    def unknown_text(self) -> str:
+        """`unknown` as a sentence without its period."""
+        of = self.settings["of"]
+        if math.isnan(self.unknown):
+            return f"The share of {of} without a known provider is {UNDEFINED}: no {of}"
+        return f"{self.unknown:.1%} of {of} has no known provider"
 
     def _repr_html_(self) -> str:
         return frame_html(self.table, "Providers") + frame_html(self.summary, "All providers")
@@ -201,7 +208,8 @@ def providers(
     The exposure of provider p is E_p = sum_q w_q sum_{d in p} e_qd, where e_qd is the expected
     exposure of document d for query q (R, S or X), or its expected credit (C). Merit is the same
     sum for the target of EE_R. The table has the providers with a judged or retrieved document. A
-    query missing from the run gives no exposure. A query with undefined credit is left out.
+    query missing from the run gives no exposure (a warning). A query with undefined credit is left
+    out.
 
     Args:
         qrels: labels for merit: a frame or a file.
@@ -246,9 +254,15 @@ def providers(
     if not len(labels):
         raise InputError(f"{where} (qrels): no rows")
     judged = LabeledRun(labels, as_run(run, f"{where} (run)").with_parents(parent), where)
-    of_run = remarks_on_runs([], labels, {"": RunFacts.of(judged, 0)})
-    emit(remark for remark in of_run if remark.kind != MISSING)  # they are left out, not worst
     of = "credit" if CREDIT in judged.run.frame.columns else "exposure"
+    name = fspath(run) if isinstance(run, str | PathLike) else ""
+    of_run = remarks_on_runs([measure], labels, {name: RunFacts.of(judged, cutoff)})
+    emit(
+        replace(remark, kind=MISSING_MERIT, detail=of)
+        if remark.kind == MISSING
+        else replace(remark, measure=remark.measure and where)  # it has no parameters of EE_R
+        for remark in of_run
+    )
     if of == "credit":
         judged, shares = expected_credit(judged)
         undefined = shares.undefined

@@ -80,5 +80,5 @@ def command(
     lines.append("")
     for name, result in results.items():
         where = "" if len(results) == 1 else f"{name}: "
-        lines.append(f"{where}{result.unknown:.1%} of {of} has no known provider.")
+        lines.append(f"{where}{result.unknown_text}.")
     show(lines, table, form, output)

@@ -81,8 +81,8 @@ def evaluate(
         measures: measures, or strings as for `fairtk.measures.parse`.
         answers: generated answers, one per run or by the name of the run, or empty.
         gold: gold answers, if missing from the qrels.
-        order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
-            must agree.
+        order: the column that orders the documents of a run; with ``"auto"``, ranks and scores must
+            agree. For ``"rank"``, see `fairtk.io.read_run`.
         groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
         target: a `fairtk.Target`, or a form or name of `fairtk.Target.of`, for measures that need a
             target but name none; one, or one per attribute of the groups. With the metadata file of
@@ -157,6 +157,7 @@ def _measure(
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
             raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [as_run(run, name, order) for name, run in zip(files, data, strict=True)]
+        order = "auto"  # they have this order now
         labels = empty_labels(data)
     else:
         labels = prepare_labels(qrels, gold, parsed)
@@ -216,7 +217,9 @@ def _measure(
         remarks.insert(0, Remark(NO_LABELS, "", "", n, n, (), n, "; ".join(sizes)))
     if given_groups.attributes and of_documents:
         names = ", ".join(dict.fromkeys(map(format_measure, of_documents)))
-        example = f"GroupEE_D(groups='{next(iter(given_groups.attributes))}')"
+        groups = next(iter(given_groups.attributes))
+        kinds = dict.fromkeys(measure.NAME for measure in of_documents)
+        example = ", ".join(f"Group{kind}(groups='{groups}')" for kind in kinds)
         remarks.append(Remark(NOT_BY_GROUP, names, "", 0, 0, (), 0, example))
 
     def rows(

@@ -39,7 +39,7 @@ from fairtk.groups.levels import UNKNOWN
 from fairtk.io.formats import GroupFile
 from fairtk.io.lines import file_errors
 from fairtk.io.qrels import labels_in, qrels_rows
-from fairtk.io.rows import Rows, read_table
+from fairtk.io.rows import Rows, read_table, rows_of_frame
 from fairtk.io.runs import run_of, run_rows
 from fairtk.io.tables import name_and_path
 from fairtk.measures import FairMeasure, format_measure
@@ -110,10 +110,10 @@ def _on_input(remarks: Iterable[Remark], what: str) -> list[Finding]:
 def _rows(data: Any, what: str) -> Rows:
     value = {"run": SCORE, "qrels": LABEL}.get(what)
     frame = frame_of(data) if value is None else as_frame(data, value, f"doctor: {what}")
-    frame = from_ir_measures(frame, f"the {what}").reset_index(drop=True)
+    frame = from_ir_measures(frame, f"the {what}").copy()
     if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
         frame[SCORE] = -frame[RANK]
-    return Rows(frame.copy(), f"the {what}", lambda row: None, note={"name": "group"})
+    return rows_of_frame(frame, f"the {what}", note={"name": "group"})
 
 
 def _error(what: str, check: str, text: str, count: int, remedy: str) -> Finding:

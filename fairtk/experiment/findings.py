@@ -440,7 +440,16 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     length, n = np.diff(ranked.ranking_start), ranked.n_samples
     if ranked.sampled:
         yield from _samples(ranked, n, length)
-    facts = RunFacts.of(LabeledRun(qrels, ranked, "doctor"), cutoff)
+    facts = RunFacts.of(LabeledRun(qrels, ranked, "doctor"), cutoff, two_orders=True)
+    if facts.ordered_apart.any():
+        qids = qrels.qids.texts_at(np.flatnonzero(facts.ordered_apart))
+        text = (
+            f"different scores of {len(qids)} of {len(n)} queries ({format_list(qids, 3)}) are "
+            "equal in single precision, in which trec_eval reads them, so its measures (nDCG, AP) "
+            "see another order than EE_D, EE_R, EE_L and AWRF"
+        )
+        remedy = "`order='rank'` of evaluate and compare gives all the order of the ranks"
+        yield Finding("warning", "two-orders", "run", text, remedy, len(qids))
     is_short = (facts.shortest >= 0) & (
         facts.shortest < np.minimum(cutoff, documents_of_queries(qrels, [facts], cutoff))
     )

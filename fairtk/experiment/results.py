@@ -178,8 +178,11 @@ class Results(Artifact):
 
     @property
     def per_query(self) -> pd.DataFrame:
-        """``system``, ``qid``, ``measure``, ``value``, for all queries with labels."""
-        return self.values.per_query
+        """``system``, ``qid``, ``measure``, ``value``, for all queries with labels.
+
+        Values of a measure that compares groups of queries are NaN: only its mean is defined.
+        """
+        return self._reported(self.values.per_query)
 
     @property
     def undefined(self) -> pd.DataFrame:
@@ -205,7 +208,7 @@ class Results(Artifact):
         The columns are ``system``, ``measure``, ``mean``, ``n`` (queries with a defined value),
         ``undefined`` and ``failed`` (numbers of queries).
         """
-        groups = self.per_query.groupby(["system", "measure"], sort=False)["value"]
+        groups = self.values.per_query.groupby(["system", "measure"], sort=False)["value"]
         table = groups.agg(n="count", queries="size").reset_index()
         means = [
             self.values.means.loc[s, m]
@@ -241,7 +244,14 @@ class Results(Artifact):
             if len(part)
         ]
         table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-        return table.sort_values(columns[:-1], ignore_index=True)
+        return self._reported(table.sort_values(columns[:-1], ignore_index=True))
+
+    def _reported(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table without the values that measures of groups of queries compare."""
+        labels = [info.label for info in self.measures if info.compares_queries]
+        if not labels:
+            return table
+        return table.assign(value=table["value"].mask(table["measure"].isin(labels)))
 
     @cached_property
     def qrels(self) -> pd.DataFrame | None:

@@ -88,7 +88,7 @@ def save(results: Results, folder: Path) -> None:
         "remarks": [asdict(remark) for remark in results.remarks],
         "experiment": dict(results.config),
     }
-    values = results.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
+    values = results.values.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
     tables = {_VALUES: values, MEANS: results.counts, _FAILURES: results.failures}
     if results.checked is not None:
         tables[_CHECKED] = results.checked

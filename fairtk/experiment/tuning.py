@@ -128,7 +128,8 @@ def cross_fit(
             f"cross_fit: results must be those of fairtk.Experiment, got {short(results)}"
         )
     info = results.info(measure)
-    of_measure = results.per_query[results.per_query["measure"] == info.label]
+    per_query = results.values.per_query
+    of_measure = per_query[per_query["measure"] == info.label]
     # sorted by qid, because sums must not depend on the order of the topics
     values = of_measure.pivot(index=QID, columns="system", values="value")
     given = map(str, folds) if isinstance(folds, Mapping) else ()  # also topics without labels
@@ -353,7 +354,7 @@ def tune(
     results = Experiment(systems, topics, qrels, [measure], **options)
     tuned = cross_fit(results, measure, fold_of, systems=by_fold)
     choice = dict(zip(tuned.choices["fold"], tuned.choices["system"], strict=True))
-    values = results.per_query.pivot(index=QID, columns="system", values="value")
+    values = results.values.per_query.pivot(index=QID, columns="system", values="value")
     values["tuned"] = [values.at[qid, choice[fold_of[qid]]] for qid in values.index]
     names = [DEFAULT, "tuned"] if DEFAULT in systems else ["tuned"]
     means = _means(results, measure, values[names])

@@ -71,7 +71,8 @@ class Values:
     """The values of systems.
 
     Attributes:
-        per_query: ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query.
+        per_query: ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query;
+            for a measure that compares groups of queries, the values that it compares.
         means: systems by measures: the aggregates (usually means) of the defined values, NaN if
             all are undefined.
         undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values.

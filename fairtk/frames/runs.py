@@ -424,6 +424,12 @@ class Run(EncodedFrame):
         check_order(ranking, rank, score, order, self.refuse, remedy)
 
 
+def single_precision(scores: FloatArray) -> Any:
+    """Return scores as trec_eval reads them; infinite if they are too large."""
+    with np.errstate(over="ignore"):
+        return scores.astype(np.float32)
+
+
 def _varies(query: IntArray, value: IntArray) -> bool:
     """Return whether any query has two different values."""
     first = np.zeros(int(query.max(initial=-1)) + 1, dtype=np.int64)

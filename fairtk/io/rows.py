@@ -184,6 +184,11 @@ class Rows:
         check_unique(groups, items, what, self.refuse)
 
 
+def rows_of_frame(frame: pd.DataFrame, where: str, **fields: Any) -> Rows:
+    """Return the rows of a frame, for the same checks as those of a file."""
+    return Rows(frame.reset_index(drop=True), where, lambda row: None, **fields)
+
+
 def check_texts(values: pd.Series, column: str, refuse: Refuse) -> pd.Series:
     """Return a column as strings, which may be empty; refuse missing and other values."""
     if isinstance(values.dtype, pd.StringDtype) and not values.hasnans:

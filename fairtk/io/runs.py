@@ -28,7 +28,12 @@ from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.frames import ANSWER_STATUS, CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
 from fairtk.frames.answers import check_statuses
 from fairtk.frames.ids import decode_ids
-from fairtk.frames.runs import DUPLICATE_CREDIT, DUPLICATE_DOCUMENT, order_by
+from fairtk.frames.runs import (
+    DUPLICATE_CREDIT,
+    DUPLICATE_DOCUMENT,
+    order_by,
+    single_precision,
+)
 from fairtk.frames.schema import check_order, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.formats import (
@@ -54,6 +59,7 @@ from fairtk.io.rows import (
     refuse_aliases,
     refuse_nested_json,
     refuse_spaces,
+    rows_of_frame,
     with_numbers,
 )
 from fairtk.io.tables import write_table
@@ -79,17 +85,18 @@ def as_run(data: Any, where: str, order: Order = "auto", format: RunFormat | Non
             ir_measures' column names; a dict ``{qid: {docno: score}}``; named tuples; or a `Run`,
             which is not checked again.
         where: the caller, for messages about other forms than files.
-        order: as for `read_run`; only for files.
+        order: as for `read_run`. A frame without scores, e.g. of exact exposure, has one order.
         format: as for `read_run`; only for files.
 
     Raises:
         InputError: the run is invalid.
     """
-    if isinstance(data, Run):
-        return data
     checks.known("order", order, get_args(Order))
     if not isinstance(data, str | PathLike):
-        return Run(data, where, either=True)
+        run = data if isinstance(data, Run) else Run(data, where, either=True)
+        if order == "auto" or SCORE not in run.frame.columns:
+            return run
+        return run_of(rows_of_frame(run.with_text_ids(), where), order)
     run = run_of(run_rows(data, format=format), order)
     if not len(run):
         remark_on_input([Remark(NO_ROWS, "", "", 0, 0, (), 0, str(data))], stacklevel=3)
@@ -108,9 +115,10 @@ def read_run(
             and optionally ``seq_no``). Text may be gzipped.
         order: ``"auto"`` orders rows by rank, then by descending score, then by descending docno;
             a score above that of the previous rank is an error. ``"score"`` ignores ranks, as
-            trec_eval does. ``"rank"`` follows the ranks, as expeval does: if scores are tied or
-            contradict the ranks (a warning), all scores of the run are replaced by n, n - 1, ...,
-            with n the length of the longest ranking. Ignored for lists of TREC Fair Ranking.
+            trec_eval does. ``"rank"`` follows the ranks, as expeval does: if scores contradict the
+            ranks (a warning) or are tied, also in single precision, in which trec_eval reads them,
+            all scores of the run are replaced by n, n - 1, ..., with n the length of the longest
+            ranking. Ignored for lists of TREC Fair Ranking.
         format: the format of a file that does not name it: ``"trec"``; ``"msmarco"`` (``qid``,
             ``docno``, ``rank`` from 1, and with ColBERT ``score``); ``"trec-fair"``; ``"json"``
             (JSON lines, or one object ``{qid: {docno: score}}``); ``"parquet"``. `None` for files
@@ -320,9 +328,11 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
             raise
         disagree = Remark(RANKS_DISAGREE, "", "", len(error.rows), 0, (), 0, str(error))
         remark_on_input([disagree], stacklevel=5)
-    if order == "rank" and (~fresh[1:] & (score[1:] >= score[:-1])).any():
-        # ties, too: evaluators of other libraries would break them by docno
-        frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
+    if order == "rank":
+        single = single_precision(score)
+        if (~fresh[1:] & (single[1:] >= single[:-1])).any():
+            # ties, too: evaluators of other libraries would break them by docno
+            frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
     return frame.assign(**{RANK: ranks})
 
 

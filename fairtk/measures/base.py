@@ -296,7 +296,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def compares_queries(self) -> bool:
         """Whether the aggregate compares groups of queries, so that there is no test over queries.
 
-        The values of queries are those of the measure inside.
+        The values of queries, which results do not report, are those of the measure inside.
         """
         return False
 

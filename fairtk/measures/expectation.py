@@ -117,6 +117,11 @@ class Expectation(FairMeasure):
         return values
 
     @property
+    def compares_queries(self) -> bool:
+        """Whether the measure inside compares groups of queries."""
+        return getattr(self.inner, "compares_queries", False)
+
+    @property
     def is_mean(self) -> bool:
         """Whether its aggregate is the mean over queries."""
         if isinstance(self.inner, FairMeasure):

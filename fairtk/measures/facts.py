@@ -28,6 +28,7 @@ from fairtk.frames.spellings import respelled, spelling_text
 from fairtk.measures.base import FairMeasure, check_kind, iter_parts
 from fairtk.measures.ee import ExposureOfDocuments, explicit_n
 from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.foreign import run_columns
 from fairtk.measures.input_facts import (
     Respelled,
     ordered_apart,
@@ -114,7 +115,7 @@ class RunFacts:
             deepest: the largest cutoff of the measures.
             documents: whether a measure reads documents.
             answers: whether a measure reads answers or credit.
-            two_orders: whether a measure reads scores in single precision, and another does not.
+            two_orders: whether measures see two orders (`have_two_orders`).
         """
         of_answers = _answers(judged, answers)
         run, n_queries = judged.run, len(judged.qids)
@@ -146,6 +147,7 @@ class RunFacts:
         n_documents = np.bincount(judged.pair_query, minlength=n_queries)
         samples = _samples(judged)
         is_ordered = two_orders and LABEL in judged.qrels.frame.columns and judged.exact is None
+        is_ordered = is_ordered and not run.is_sampled  # E(...) reads the ranks of samples
         return cls(
             *queries,
             shortest,
@@ -324,14 +326,26 @@ def _input(
 
 
 def in_single_precision(measures: Iterable[Any]) -> list[Any]:
-    """Return the measures that read scores in single precision: those of trec_eval."""
-    others = [m for m in dict.fromkeys(measures) if not isinstance(m, FairMeasure)]
-    return [m for m in others if ir_measures.pytrec_eval.supports(m)]
+    """Return the measures of trec_eval, and those with a part of trec_eval.
+
+    trec_eval reads scores in single precision.
+    """
+    return [m for m in dict.fromkeys(measures) if any(map(_is_of_trec_eval, _orders(m)))]
 
 
-def have_two_orders(measures: Sequence[Any]) -> bool:
-    """Return whether some measures read scores in single precision, and others do not."""
-    return 0 < len(in_single_precision(measures)) < len({*measures})
+def have_two_orders(measures: Iterable[Any]) -> bool:
+    """Return whether some measures, or parts, read scores in single precision and others do not."""
+    return len({_is_of_trec_eval(part) for m in measures for part in _orders(m)}) > 1
+
+
+def _orders(measure: Any) -> list[Any]:
+    """Return the innermost parts of a measure that depend on the order of documents."""
+    innermost = (part for part in iter_parts(measure) if not getattr(part, "parts", ()))
+    return [part for part in innermost if {DOCNO, SCORE} <= {*run_columns([part])}]
+
+
+def _is_of_trec_eval(measure: Any) -> bool:
+    return not isinstance(measure, FairMeasure) and ir_measures.pytrec_eval.supports(measure)
 
 
 def _statuses(qrels: Qrels, system: str, facts: RunFacts) -> list[Remark | None]:
@@ -468,10 +482,19 @@ def remarks_on_measures(measures: Iterable[Any]) -> list[Remark]:
     return remarks
 
 
-def remarks_on_run(scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels) -> list[Remark]:
-    """Return all remarks on the values of one run, by measure."""
+def remarks_on_run(
+    scores: Mapping[Any, Scores], facts: RunFacts, qrels: Qrels, others: Iterable[Any] = ()
+) -> list[Remark]:
+    """Return all remarks on the values of one run, by measure.
+
+    Args:
+        scores: the scores by measure.
+        facts: the facts about the run.
+        qrels: the labels.
+        others: measures of the same call without scores.
+    """
     remarks = remarks_on_measures(scores)
     for measure, of_measure in scores.items():
         remarks += remarks_on_values(measure, of_measure, qrels.qids.text, "")
         remarks += no_utility(measure, [of_measure], [facts], qrels.qids.text)
-    return remarks + remarks_on_runs(list(scores), qrels, {"": facts})
+    return remarks + remarks_on_runs([*scores, *others], qrels, {"": facts})

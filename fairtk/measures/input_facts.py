@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtk.frames import BoolArray, IntArray
-from fairtk.frames.runs import order_by
+from fairtk.frames.runs import order_by, single_precision
 from fairtk.frames.spellings import Key, respelled
 from fairtk.measures.labeled_run import LabeledRun
 
@@ -88,8 +88,7 @@ def ordered_apart(judged: LabeledRun) -> BoolArray:
     """
     run, mask = judged.run, np.zeros(len(judged.qids), dtype=bool)
     score = run.scores[run.order]
-    with np.errstate(over="ignore"):  # trec_eval reads larger scores as infinite
-        single = score.astype(np.float32)
+    single = single_precision(score)
     is_tie = (single[1:] == single[:-1]) & (score[1:] != score[:-1])
     tied = np.flatnonzero(is_tie)
     tied = tied[run.ranking[tied] == run.ranking[tied + 1]]

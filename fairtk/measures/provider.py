@@ -43,7 +43,7 @@ from fairtk.measures.foreign import (
     split_by_provider,
 )
 from fairtk.measures.parsing import format_measure
-from fairtk.remarks import AVERAGED, MISSING, NOT_A_MEAN, UNDEFINED, Remark, emit
+from fairtk.remarks import AVERAGED, NOT_A_MEAN, UNDEFINED, Remark, emit
 
 
 class FairProvider(FallbackProvider):  # type: ignore[misc]
@@ -89,6 +89,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         # ir_measures passes a set, whose order differs between processes
         own, self._others = split_by_provider(measures)
         own.sort(key=attrgetter("text"))
+        self._others.sort(key=repr)
         self._evaluator = Evaluator([*own, *self._others], qrels)
         self._own = own
         if self._others:
@@ -140,11 +141,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if run is None or not self._own:
             return {}
         scores, facts = self._evaluator.evaluate(run, self._own)
-        # ir_measures says nothing of missing queries, and averages undefined values
+        # ir_measures averages undefined values
         emit(
             replace(remark, kind=AVERAGED) if remark.kind == UNDEFINED else remark
-            for remark in remarks_on_run(scores, facts, self.qrels)
-            if remark.kind != MISSING
+            for remark in remarks_on_run(scores, facts, self.qrels, self._others)
         )
         return {measure: of_measure.values for measure, of_measure in scores.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from fairtk.display import Table
@@ -64,7 +65,7 @@ def histograms(results: Results) -> list[list[str]]:
     values = dict(iter(results.per_query.groupby(["system", "measure"])["value"]))
 
     def cell(system: str, measure: str) -> str:
-        if (system, measure) not in values:
+        if math.isnan(low.get(measure, math.nan)):
             return ""
         return draw_histogram(values[system, measure], low[measure], high[measure])
 

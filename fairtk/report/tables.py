@@ -84,7 +84,8 @@ def mean_intervals_of(
         ends = (rows[name].to_numpy() for name in ("corrected", "low", "high"))
         return *ends, rows["note"].tolist()
     means = results.values.means
-    values = results.per_query[results.per_query["measure"] == measure]
+    values = results.values.per_query
+    values = values[values["measure"] == measure]
     table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
     clusters = None if results.clusters is None else results.clusters.loc[table.columns].to_numpy()
     table = table.to_numpy()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairtk import FairSampler, Groups, PlackettLuceExposure
 from fairtk.credit import AE_D, providers
 from fairtk.credit.amortized import gini
-from fairtk.errors import InputError, ParameterError, UndefinedWarning
+from fairtk.errors import InputError, MissingWarning, ParameterError, UndefinedWarning
 
 QRELS = pd.DataFrame({"qid": list("1112"), "docno": list("abca"), "label": [1, 1, 0, 1]})
 RUN = pd.DataFrame(
@@ -92,11 +92,13 @@ def test_a_query_without_defined_credit_is_left_out():
         table = by_name(providers(QRELS, credit, OWNERS, cutoff=1))
     assert table["exposure"].to_dict() == {"P": 0.75, "Q": 0.25}
     assert table["merit"].to_dict() == {"P": 0.5, "Q": 0.5}  # it was 3/4 and 1/4, and no word
-    missing = by_name(providers(QRELS, credit[:2], OWNERS, cutoff=1))
+    with pytest.warns(MissingWarning, match="'2'.*merit"):
+        missing = by_name(providers(QRELS, credit[:2], OWNERS, cutoff=1))
     assert missing["merit"].to_dict() == {"P": 0.75, "Q": 0.25}
 
 
 @pytest.mark.filterwarnings("ignore:.*for some rankings .1, for")
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_documents_of_rankings_without_defined_credit_alone_are_not_there():
     credit = pd.DataFrame(
         {"qid": "1", "sample": [0, 0, 1, 1], "docno": list("abax"), "credit": [3.0, 1.0, 0.0, 0.0]}

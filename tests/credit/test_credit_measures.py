@@ -190,6 +190,7 @@ def test_citations_of_useful_documents_by_hand():
     assert value(CitationRecall, pd.concat([CITED, nothing]), LABELS) == pytest.approx(1 / 3)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_citations_where_nothing_is_cited_or_useful():
     with pytest.warns(UndefinedWarning, match="'1'"):
         assert math.isnan(value(CitationPrecision, CITED.assign(credit=0.0), LABELS))

@@ -62,6 +62,7 @@ def test_groups_without_a_useful_document_take_no_part():
     assert value(ByGroup(RR, GROUPS, compare="min"), qrels) == 0.5
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_a_missing_query_is_nan():
     qrels = pd.concat([QRELS, QRELS.assign(query_id="q2")])
     with pytest.warns(UndefinedWarning, match="'q2'"):
@@ -69,6 +70,7 @@ def test_a_missing_query_is_nan():
     assert [np.isnan(m.value) for m in found] == [False, True]
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_groups_of_queries():
     run = pd.concat([RUN, RUN.assign(query_id="q2", score=-RUN.score)])
     measure = ByGroup(RR, QUERIES, by="query")

@@ -50,6 +50,7 @@ def test_unequal_numbers_of_samples():
     assert got == {"q": pytest.approx(0.75), "q2": 1}
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_several_expectations_and_a_fair_measure_inside():
     run = run_of([["a", "b"], ["b", "a"]])
     measures = [E(nDCG @ 5), E(AP), E(EE_D @ 1), EE_D @ 1]
@@ -60,6 +61,7 @@ def test_several_expectations_and_a_fair_measure_inside():
     assert got[E(AP), "q"] == pytest.approx(0.75)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_empty_run():
     empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})
     assert calc_aggregate([E(nDCG @ 5)], QRELS, empty)[E(nDCG @ 5)] == 0

@@ -65,6 +65,7 @@ def test_cutoff_is_taken_within_each_sample():
     assert value(EE_D(normalize=False) @ 1, qrels, run) == pytest.approx(0.5)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_missing_query_gets_the_worst_value():
     qrels = pd.concat([qrels_of({"a": 1, "b": 0, "c": 0}, q) for q in ("q1", "q2")])
     run = run_of([["a"]], "q1")

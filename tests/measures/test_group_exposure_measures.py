@@ -47,6 +47,7 @@ def gender():
     return small_groups("abc", "fmm", "gender", unknown=None)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_missing_queries_get_the_worst_value(gender):
     qrels = qrels_of({"a": 1, "b": 1})
     empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})

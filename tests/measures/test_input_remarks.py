@@ -5,6 +5,7 @@ import inspect
 import unicodedata
 import warnings
 
+import ir_measures
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -111,6 +112,33 @@ CLOSE = pd.DataFrame(
 A_IS_USEFUL = pd.DataFrame({"qid": "q", "docno": ["a", "b"], "label": [1, 0]})
 
 
+TWICE = pd.concat([CLOSE.assign(sample=0), CLOSE.assign(sample=1)])
+PRODUCT = "Product(left='nDCG@1', right='EE_R@1')"
+
+
+@pytest.mark.parametrize(
+    ("measures", "concerned", "values"),
+    [
+        (["E(nDCG@1)", "EE_R@1"], "E(nDCG@1)", [0.0, 1.0]),
+        (["EE_R@1", "E(EE_R@1)", "E(RR)"], "E(RR)", [1.0, 1.0, 0.5]),
+        # EE_R@1 is 1 for the order of ranks, nDCG@1 is 0 for the other: their product is 0
+        ([PRODUCT], "nDCG@1 * EE_R@1", [0.0]),
+        (["nDCG@1", PRODUCT], "nDCG@1, nDCG@1 * EE_R@1", [0.0, 0.0]),
+    ],
+)
+def test_measures_with_parts_that_see_two_orders(measures, concerned, values):
+    results = evaluated(A_IS_USEFUL, CLOSE, measures)
+    assert results.means.iloc[0].tolist() == values
+    [remark] = remarks_of(results, remarks.TWO_ORDERS)
+    assert remark.measure == concerned
+
+
+def test_ir_measures_names_the_measures_that_see_two_orders():
+    own, theirs = fairtk.EE_R @ 1, [ir_measures.nDCG @ 1, ir_measures.RR]
+    with pytest.warns(DataWarning, match=r"^RR, nDCG@1: "):
+        ir_measures.calc_aggregate([own, *theirs], A_IS_USEFUL, CLOSE)
+
+
 def test_measures_of_one_table_that_see_two_orders():
     results = evaluated(A_IS_USEFUL, CLOSE, ["nDCG@1", "EE_R@1", "RR"])
     assert results.means.loc["run 1"].tolist() == [0.0, 1.0, 0.5]
@@ -124,7 +152,9 @@ def test_measures_of_one_table_that_see_two_orders():
     ("qrels", "run", "measures"),
     [
         (A_IS_USEFUL, CLOSE, ["nDCG@1"]),  # one order
-        (A_IS_USEFUL, CLOSE, ["EE_R@1", "E(nDCG@1)"]),
+        (A_IS_USEFUL, CLOSE, ["nDCG@1", "E(nDCG@1)"]),
+        (A_IS_USEFUL, CLOSE.assign(qanswer="x", seconds=1.0), ["nDCG@1", "seconds"]),  # no order
+        (A_IS_USEFUL, TWICE, ["E(nDCG@1)", "EE_R@1"]),  # E reads the ranks of samples
         (A_IS_USEFUL.assign(label=1), CLOSE, ["nDCG@1", "EE_R@1"]),  # the same labels
         (A_IS_USEFUL, CLOSE.assign(score=[0.9, 0.8]), ["nDCG@1", "EE_R@1"]),
         (A_IS_USEFUL, CLOSE.assign(docno=["b", "a"]), ["nDCG@1", "EE_R@1"]),  # b comes first
@@ -146,6 +176,43 @@ def test_order_decides(tmp_path):
     results = evaluated(A_IS_USEFUL, path, measures, order="rank")
     assert results.means.iloc[0].tolist() == [0.0, 0.0]
     assert not remarks_of(results, remarks.TWO_ORDERS)
+
+
+# a useful document at rank 1: by ranks 1 for each measure; by scores 0 if its score is lower, or
+# equal, because b precedes a in the descending order of docnos
+@pytest.mark.parametrize("form", ["file", "frame", "tuples", "run"])
+@pytest.mark.parametrize(
+    ("scores", "by_score"),
+    [(CLOSE["score"], [0.0, 1.0]), ([0.5, 0.5], [0.0, 0.0]), ([0.4, 0.5], [0.0, 0.0])],
+)
+def test_order_decides_for_all_forms_of_runs_and_all_measures(tmp_path, form, scores, by_score):
+    run = CLOSE.assign(score=scores)
+    forms = {"frame": run, "tuples": [*run.itertuples(index=False)], "run": Run(run)}
+    if form == "file":
+        forms["file"] = tmp_path / "a.tsv"
+        run.to_csv(forms["file"], sep="\t", index=False)
+    for order, expected in (("rank", [1.0, 1.0]), ("score", by_score)):
+        results = evaluated(A_IS_USEFUL, {"a": forms[form]}, ["nDCG@1", "EE_R@1"], order=order)
+        assert results.means.iloc[0].tolist() == expected
+        assert bool(remarks_of(results, remarks.TWO_ORDERS)) == (by_score[1] > 0) * (
+            order != "rank"
+        )
+        disagree = order == "rank" and scores[0] < scores[1]
+        assert bool(remarks_of(results, remarks.RANKS_DISAGREE)) == disagree
+    without = evaluated(None, {"a": forms[form]}, ["EE_D@1"], order="rank")
+    assert without.means.iloc[0].tolist() == [1.0]
+
+
+def test_order_by_rank_needs_ranks_in_frames_too():
+    with pytest.raises(InputError, match=r"run 1.*'rank'"):
+        fairtk.evaluate(A_IS_USEFUL, CLOSE.drop(columns="rank"), ["EE_R@1"], order="rank")
+
+
+def test_doctor_reports_two_orders():
+    checks = fairtk.doctor(A_IS_USEFUL, CLOSE).table.set_index("check")["level"]
+    assert checks["two-orders"] == "warning"
+    for run in (CLOSE.assign(score=[0.9, 0.8]), TWICE):
+        assert "two-orders" not in fairtk.doctor(A_IS_USEFUL, run).table["check"].tolist()
 
 
 @given(st.lists(st.sampled_from([0.5, 0.5 + 1e-9, 0.5 + 2e-9]), min_size=2, max_size=6))

@@ -93,6 +93,7 @@ class TestDoors:
         with pytest.raises(InputError, match=r"write E\(nDCG@2\)|duplicate (document|rank)"):
             ENTRY_POINTS[entry](nDCG @ 2, SEVERAL[name])
 
+    @pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
     @pytest.mark.filterwarnings("ignore:.*topic.s. not found")
     @pytest.mark.parametrize("name", SINGLE)
     def test_one_ranking_is_measured(self, entry, name):

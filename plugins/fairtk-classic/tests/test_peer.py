@@ -144,6 +144,7 @@ def test_samples_are_averaged():
     assert value(PEER(groups=TOY), samples, ONES) == pytest.approx((chi2.sf(2.4, 1) + 1) / 2)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_a_query_missing_from_the_run():
     qrels = pd.DataFrame({"query_id": ["p", "q"], "doc_id": ["a", "a"], "relevance": [1, 1]})
     run = pd.DataFrame({"query_id": ["q"], "doc_id": ["a"], "score": [1.0]})

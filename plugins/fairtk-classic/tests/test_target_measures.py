@@ -92,6 +92,7 @@ def test_undefined():
             assert np.isnan(of(measure, "..", HALF))
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 def test_no_target_is_undefined_and_the_missing_query_is_worst():
     import ir_measures
 

@@ -85,6 +85,7 @@ def expeval(case):
     }
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.MissingWarning")
 @pytest.mark.parametrize("case", BROWSING, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_expeval(case):
