@@ -30,11 +30,13 @@ from fairtk.statistics.tests import TESTS
 
 def to_latex(results: Results, baseline: str | None, **options: Any) -> str:
     """Return the means as a LaTeX table; see `Results.to_latex`."""
+    checks.parameters(options, "to_latex", paper_table)
     return latex_text(paper_table(results, baseline, **options))
 
 
 def to_markdown(results: Results, baseline: str | None, **options: Any) -> str:
     """Return the means as a Markdown table; see `Results.to_latex`."""
+    checks.parameters(options, "to_markdown", paper_table)
     return markdown_text(paper_table(results, baseline, **options))
 
 

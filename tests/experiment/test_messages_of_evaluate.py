@@ -15,6 +15,7 @@ QRELS = pd.DataFrame({"qid": list("1122"), "docno": list("abab"), "label": [1, 0
 RUN = QRELS[["qid", "docno"]].assign(score=[2.0, 1.0, 2.0, 1.0])
 OTHER = RUN.assign(score=[1.0, 2.0, 1.0, 2.0])
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": "x"})
+EVALUATED = fairtk.evaluate(QRELS, {"r": RUN, "s": OTHER}, ["P@1"])
 
 
 @pytest.mark.parametrize("measures", [["EE_D@3"], ["nDCG@3"], ["EE_D@3", "nDCG@3"]])
@@ -62,6 +63,8 @@ def test_records_of_groups():
         (lambda **o: fairtk.compare(QRELS, [RUN, OTHER], ["P@1"], **o), "compare", "levels"),
         (lambda **o: fairtk.plan([RUN], TOPICS, **o), "plan", "save_dir"),
         (lambda **o: fairtk.tune(lambda: RUN, {}, TOPICS, QRELS, "P@1", **o), "tune", "workers"),
+        (lambda **o: EVALUATED.to_latex(**o), "to_latex", "digits"),
+        (lambda **o: EVALUATED.to_markdown(**o), "to_markdown", "pairs"),
     ],
 )
 def test_an_unknown_option_is_that_of_the_function(call, name, near):
