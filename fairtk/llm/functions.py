@@ -31,13 +31,10 @@ _MISSING = object()
 _PARTS = ("name", "tokenizer")
 
 
-def _own_name(function: Any) -> str:
-    name = str(getattr(function, "__name__", type(function).__name__))
-    if name != "<lambda>":
-        return name
+def _lambda_digest(function: Any) -> str:
     variables = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     defaults = repr(function.__defaults__), repr(function.__kwdefaults__)
-    return f"<lambda {digest([_code(function.__code__), variables, defaults], 8)}>"
+    return digest([_code(function.__code__), variables, defaults])
 
 
 def _code(code: types.CodeType) -> list[Any]:
@@ -57,8 +54,8 @@ class FunctionModel(ChatModel):
         function: returns one answer per prompt: a string, a `Completion`, or another object with
             the answer in ``text`` (pyterrier_rag's ``BackendOutput``); or an object with such a
             method ``generate``.
-        name: the name of the model; `None` for that of the function, and for a lambda a digest of
-            its code and of the variables that it uses.
+        name: the name of the model; `None` for that of the function. A lambda without a name is
+            identified by its code and the variables that it uses.
         tokenizer: a Hugging Face tokenizer that counts a prompt's tokens. `None` to never truncate
             prompts; ``truncate="fair-rag"`` is then not supported.
         max_prompt_tokens: the maximum number of tokens of a prompt; `None` for the tokenizer's.
@@ -93,7 +90,9 @@ class FunctionModel(ChatModel):
         self.source: Any = function
         self.function: Callable[[list[str]], Iterable[Any]] = generate
         self.max_prompt_tokens = max_prompt_tokens
-        self._name = str(name or _own_name(function))
+        self._name = str(name or getattr(function, "__name__", type(function).__name__))
+        is_lambda = name is None and self._name == "<lambda>"
+        self._code = {"code": _lambda_digest(function)} if is_lambda else {}
         self._tokenizer = tokenizer
 
     @property
@@ -114,9 +113,9 @@ class FunctionModel(ChatModel):
         return self.function is not self.source and _has_all_parts(self.source)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the kind of the model, and the maximum number of tokens of a prompt."""
+        """Return the kind of the model, the maximum number of tokens, and a lambda's digest."""
         kind = type(self.source).__name__ if self.is_described_by_source else _FUNCTION
-        return {"backend": kind, "max_prompt_tokens": self.max_prompt_tokens}
+        return {"backend": kind, "max_prompt_tokens": self.max_prompt_tokens, **self._code}
 
     def digest(self) -> str:
         """Return a digest of the source, or of the function and the settings.

@@ -53,11 +53,13 @@ def test_lambdas_do_not_share_answers(tmp_path):
             assert len(ledger) == len(LAMBDAS)
 
 
-def test_equal_lambdas_have_equal_names_in_each_process():
+def test_equal_lambdas_are_equal_in_each_process():
     code = "lambda prompts, number=1: [(lambda: f'{number}')() for _ in prompts]"
-    script = f"from fairtk.llm import FunctionModel; print(FunctionModel({code}).name)"
+    script = (
+        f"from fairtk.llm import FunctionModel; print(FunctionModel({code}).parameters()['code'])"
+    )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == FunctionModel(eval(code)).name
+    assert run.stdout.strip() == FunctionModel(eval(code)).parameters()["code"]
 
 
 @pytest.mark.parametrize(
