@@ -60,9 +60,15 @@ class MeasureProduct(FairMeasure):
         return low * other_low, high * other_high
 
     def check_params(self) -> None:
-        """Raise a `ParameterError` if the factors' directions differ."""
+        """Raise a `ParameterError` if the directions differ, or a factor compares queries."""
         if "left" in self.params and "right" in self.params:
             _direction(self.factors)
+            for factor in self.factors:
+                if getattr(factor, "compares_queries", False):
+                    raise ParameterError(
+                        f"{factor!r} compares groups of queries, so it has no values of queries "
+                        "to multiply"
+                    )
 
     def __matmul__(self, at_param: Any) -> MeasureProduct:
         left, right = self.factors

@@ -5,7 +5,7 @@ import pytest
 from ir_measures import RR, calc_aggregate, nDCG, parse_measure
 from small_frames import values
 
-from fairtk import EE_D, EE_R, E
+from fairtk import EE_D, EE_R, ByGroup, E, Groups
 from fairtk.errors import ParameterError
 from fairtk.measures import Product, parse
 
@@ -46,3 +46,13 @@ def test_directions_must_agree():
         nDCG @ 2 * (EE_D @ 1)
     with pytest.raises(TypeError):
         2 * EE_R
+
+
+@pytest.mark.parametrize("compare", ["min", "difference"])
+def test_a_measure_without_values_of_queries_is_refused(compare):
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["q1", "q2"], "group": ["x", "y"]}), "kind")
+    better = EE_D @ 1 if compare == "difference" else EE_R @ 1
+    for factor in (ByGroup(RR, groups, compare=compare, by="query"),
+                   E(ByGroup(RR, groups, compare=compare, by="query"))):  # fmt: skip
+        with pytest.raises(ParameterError, match="ByGroup"):
+            factor * better
