@@ -125,7 +125,7 @@ def test_earlier_answers_of_a_function_are_recorded(tmp_path):
 
     with Ledger(tmp_path / "l") as ledger:
         with pytest.raises(InputError, match="88"):  # 600 - 512
-            ledger.wrap(FunctionModel(later_too_few, "toy")).complete(questions(prompts))
+            ledger.wrap(later_too_few).complete(questions(prompts))
         assert len(ledger) == 512 and calls == [512, 88]
         assert ledger.store.file.read("SELECT * FROM claims") == []
 

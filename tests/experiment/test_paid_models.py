@@ -243,9 +243,7 @@ def test_functions_of_generators_have_no_key_in_the_ledger(tmp_path):
 
 def test_a_model_that_calls_another_one_is_recorded_once(tmp_path, server):
     llm = model(server)
-    outer = FunctionModel(
-        lambda prompts: [one.text for one in llm.complete(questions(prompts))], "outer"
-    )
+    outer = FunctionModel(lambda prompts: [one.text for one in llm.complete(questions(prompts))])
     system = {
         "a": Retriever(n=3) >> fairtk.identified(paid_stages.Paid(outer, "outer"), "outer, v1")
     }

@@ -48,8 +48,8 @@ def test_lambdas_do_not_share_answers(tmp_path):
     with Ledger(tmp_path / "l") as ledger:
         for _ in range(2):
             for function in LAMBDAS:
-                [found] = Generator(ledger.wrap(function))(TOPICS)["qanswer"]
-                assert found == Generator(function)(TOPICS)["qanswer"].item()
+                [answer] = Generator(ledger.wrap(function))(TOPICS)["qanswer"]
+                assert answer == Generator(function)(TOPICS)["qanswer"].item()
             assert len(ledger) == len(LAMBDAS)
 
 

@@ -52,7 +52,7 @@ def test_equal_values(value):
 def test_intervals_end_at_the_bounds_of_the_measure():
     low, high = mean_intervals([[0.5, 0.9, 1.0, 1.0]], bounds=(0.0, 1.0))
     assert low[0] > 0 and high[0] == 1
-    # a bound does not hold for values beyond it, such as unbiased estimates; rounding is none
+    # a bound does not hold for values beyond it, such as unbiased estimates, except for rounding
     half = 4.3027 * 0.1 / math.sqrt(3)
     for shift in (-0.2, 1.2, -0.05, 1.05):
         values = [[shift - 0.1, shift, shift + 0.1], [0.4, 0.5, 1.0 + 1e-15]]

@@ -15,7 +15,6 @@ from chat_server import KEY, error, serving
 from fairtk import Generator
 from fairtk.llm import (
     BudgetError,
-    FunctionModel,
     Ledger,
     OfflineError,
     UnansweredError,
@@ -124,7 +123,7 @@ def test_a_function_behind_a_ledger(tmp_path):
         return [prompt[:3].upper() for prompt in prompts]
 
     with Ledger(tmp_path / "l") as ledger:
-        found = Generator(ledger.wrap(FunctionModel(shout, "shout")))(RUN)
+        found = Generator(ledger.wrap(shout))(RUN)
         assert found.equals(Generator(shout)(RUN)) and len(ledger) == 3
         assert Generator(as_chat_model(shout))(RUN).equals(found)
 
@@ -133,6 +132,6 @@ def test_a_prompt_that_is_too_long_is_named(tmp_path):
     def short(prompts):
         return ["ERROR::reduce_length" if "what" in prompt else "x" for prompt in prompts]
 
-    for llm in (short, Ledger(tmp_path / "l").wrap(FunctionModel(short, "short"))):
+    for llm in (short, Ledger(tmp_path / "l").wrap(short)):
         with pytest.raises(UnansweredError, match="qid '2'.*too long"):
             Generator(llm)(RUN)
