@@ -161,7 +161,9 @@ def fit_browsing(
     row = _rows_of(given.run, run, sorted_row)
     units = [np.append(np.zeros(rank), 1.0) for rank in range(ranks)]
     likely = np.stack([expected_attention(gaps, run.ranking_start, unit) for unit in units], axis=1)
-    never = np.flatnonzero(likely[row, position] < _NEVER)
+    cutoff = getattr(sampler, "cutoff", None)
+    below = position >= (ranks if cutoff is None else cutoff)
+    never = np.flatnonzero((likely[row, position] < _NEVER) | below)
     if len(never):
         at = int(never[0])
         frame = given.run.frame.iloc[at]
@@ -477,7 +479,9 @@ def _spread(query: IntArray, value: FloatArray, n: int) -> tuple[FloatArray, Flo
     """Return variance and mean within each query, and whether it has two values."""
     count = np.bincount(query, minlength=n)
     center = np.bincount(query, weights=value, minlength=n) / np.maximum(count, 1)
-    square = np.bincount(query, weights=(value - center[query]) ** 2, minlength=n)
+    away = value - center[query]
+    away[np.abs(away) <= _EQUAL] = 0.0  # up to rounding
+    square = np.bincount(query, weights=away**2, minlength=n)
     undefined = np.isnan(center)  # a prompt was cut
     center, square = np.where(undefined, 0.0, center), np.where(undefined, 0.0, square)
     return square / np.maximum(count - 1, 1), center, (count > 1) & ~undefined

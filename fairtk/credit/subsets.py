@@ -357,7 +357,7 @@ def _credit_of(
             return sampled_shapley(values.reshape(walks.shape), orders)
     value_of = dict(zip(masks.tolist(), values.tolist(), strict=True))
     required = _one_out(k).tolist()
-    is_one_out = method == "one-out" or len(masks) == k + 1
+    is_one_out = method == "one-out" or (method is None and len(masks) == k + 1)
     if is_one_out and len(value_of) == len(masks) and value_of.keys() >= set(required):
         return value_of[full_mask] - np.array([value_of[mask] for mask in required[1:]]), None
     return None, None

@@ -21,9 +21,11 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.errors import DataWarning, FairtkError, InputError, ParameterError, warn
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
+from fairtk.frames.ids import SURROGATE, find_flaw
 from fairtk.frames.runs import order_by
+from fairtk.frames.schema import is_text
 from fairtk.frames.texts import qids_of, words
 from fairtk.interpreters import ENDED, Interpreter, cores
 from fairtk.io import file_lock, resolve_dataset
@@ -31,7 +33,7 @@ from fairtk.plugins.streams import on_terminal
 from fairtk.remarks import NO_CANDIDATES, UNKNOWN_QUERIES
 from fairtk.stage_context import remark
 from fairtk.transformers.base import FairTransformer
-from fairtk.wording import format_list
+from fairtk.wording import format_list, short
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
 
@@ -268,7 +270,8 @@ class CollectionBM25(FairTransformer):
 
     Args:
         folder: the folder of the index. If it does not exist, the index is built on first use.
-        documents: a function that returns all documents (mappings with ``docno`` and ``text``).
+        documents: a function that returns all documents (mappings with ``docno`` and ``text``). A
+            docno must not have spaces, which PISA does not support.
         num_results: documents per query.
         k1: saturation of term frequencies, at least 0.
         b: length normalization, 0 to 1.
@@ -277,6 +280,10 @@ class CollectionBM25(FairTransformer):
     Raises:
         ParameterError: a setting is out of its range.
         FairtkError: on use: pyterrier-pisa is not installed.
+        InputError: on use: a document has no valid docno or text.
+
+    Warns:
+        DataWarning: on use: several documents have the same docno; the first one is indexed.
     """
 
     identity_name = "fairtk.CollectionBM25"
@@ -415,14 +422,15 @@ class CollectionBM25(FairTransformer):
         """Send the documents to the process that indexes them; the first of a docno counts."""
         from tqdm import tqdm
 
-        seen = SeenNames()
+        seen, again = SeenNames(), list[str]()
         silent = not on_terminal(sys.stderr)
         documents = iter(tqdm(self.documents(), desc="indexing", unit=" docs", disable=silent))
         read = 0
         while batch := list(itertools.islice(documents, _BATCH)):
-            docnos = [str(document[DOCNO]) for document in batch]
-            rows = zip(docnos, batch, seen.add(docnos), strict=True)
-            indexer.ask([{DOCNO: d, "text": document["text"]} for d, document, new in rows if new])
+            rows = [checked_document(*pair) for pair in enumerate(batch, read + 1)]
+            is_new = seen.add([row[DOCNO] for row in rows])
+            indexer.ask([row for row, new in zip(rows, is_new, strict=True) if new])
+            again += [rows[index][DOCNO] for index in np.flatnonzero(~is_new)]
             read += len(batch)
             if read % _LINE == 0 and silent:
                 print(f"indexing: {read:,} documents read", file=sys.stderr)
@@ -430,6 +438,44 @@ class CollectionBM25(FairTransformer):
             raise InputError("CollectionBM25: no documents")
         if read >= _LINE:
             print(f"indexing: {read:,} documents read; the index is written", file=sys.stderr)
+        if again:
+            warn(
+                f"CollectionBM25: {len(again)} of {read} documents have the docno of an earlier "
+                f"one ({format_list(dict.fromkeys(again), 3)}) and are left out",
+                DataWarning,
+                stacklevel=7,
+            )
+
+
+def checked_document(number: int, document: Any) -> dict[str, str]:
+    """Return the docno and the text of a document; PISA loses or renames invalid ones.
+
+    Args:
+        number: the number of the document, from 1.
+        document: the document.
+
+    Raises:
+        InputError: it has no valid docno or text.
+    """
+    where = f"CollectionBM25: document {number}"
+    if not isinstance(document, Mapping):
+        raise InputError(
+            f"{where} must be a mapping with {DOCNO!r} and {TEXT!r}, got {short(document)}"
+        )
+    if missing := [name for name in (DOCNO, TEXT) if name not in document]:
+        raise InputError(f"{where} has no {missing[0]!r}, got {format_list(document)}")
+    docno, text = document[DOCNO], document[TEXT]
+    flaw = find_flaw(str(docno)) or (
+        "has spaces, which PISA does not support" if " " in str(docno) else ""
+    )
+    if not is_text(docno) or flaw:
+        raise InputError(f"{where}: {DOCNO} {short(docno)} {flaw or 'must be text or an integer'}")
+    if not isinstance(text, str) or SURROGATE.search(text):
+        raise InputError(
+            f"{where}: the text of {DOCNO} {docno!r} must be a valid string, got {short(text)}; "
+            "drop the document, or use an empty string"
+        )
+    return {DOCNO: str(docno), TEXT: text}
 
 
 def serve_index() -> Callable[[Any], str | None]:

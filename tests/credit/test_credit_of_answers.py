@@ -60,6 +60,13 @@ def credit_of(kind, utility="f1", frame=None, **options):
     return from_answers(answers, utility, GOLD)
 
 
+def test_shapley_values_need_all_subsets():
+    answers = (Subsets("one-out") >> Generator(reader, cutoff=8))(run())
+    with pytest.raises(InputError, match="all subsets of 3 documents for shapley.*'q1'"):
+        from_answers(answers, "f1", GOLD, method="shapley")
+    assert from_answers(answers, "f1", GOLD).equals(credit_of("one-out"))
+
+
 class TestSubsetsContract(TransformerContract):
     def make(self):
         return Subsets("one-out")

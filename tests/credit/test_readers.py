@@ -196,6 +196,7 @@ def small():
             "docno 'd3' of qid 'q0' at rank 0",
         ),
         (lambda c, r, s: (c, r, s, 0.99), InputError, "use a smaller alpha"),
+        (lambda c, r, s: (c, r, FairSampler(alpha=1, cutoff=1)), InputError, "at rank 1 .16 such"),
     ],
 )
 def test_wrong_input(change, error, message):
@@ -250,10 +251,11 @@ class FirstAnswer(pt.Transformer):
         return inp.assign(qanswer=inp["qid"].map(first))
 
 
-def test_a_reranker_that_looks_at_documents_alone():
+@pytest.mark.parametrize("n", [5, 7, 20])  # the mean of 7 equal values has a rounding error
+def test_a_reranker_that_looks_at_documents_alone(n):
     target = Target.uniform(GROUPS, unknown=False)
     audit = order_audit(
-        ByName(), RUN, 5, qrels=QRELS, measure=nDCG @ 3, groups=GROUPS, target=target, cutoff=3
+        ByName(), RUN, n, qrels=QRELS, measure=nDCG @ 3, groups=GROUPS, target=target, cutoff=3
     )
     table = by_name(audit.table)
     assert table.loc["utility share", "value"] == 0 or np.isnan(table.loc["utility share", "value"])

@@ -8,7 +8,7 @@ import sys
 import pandas as pd
 import pytest
 
-from fairtk.errors import InputError
+from fairtk.errors import DataWarning, InputError
 from fairtk.transformers import CollectionBM25
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
@@ -30,7 +30,8 @@ def test_streams_stay_as_they_are_while_an_index_is_built(tmp_path, capfd):
             yield {"docno": f"d{number}", "text": f"common word{number}"}
         yield {"docno": "d0", "text": "rare"}  # the first record of a docno counts
 
-    ranking = CollectionBM25(tmp_path / "index", documents)(QUERIES)
+    with pytest.warns(DataWarning, match="1 of 4 documents.*'d0'"):
+        ranking = CollectionBM25(tmp_path / "index", documents)(QUERIES)
     assert set(ranking["docno"]) == {"d0", "d1", "d2"}
     assert capfd.readouterr().out == "from another thread\n" * 3
 
