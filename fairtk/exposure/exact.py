@@ -195,7 +195,17 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
         chosen = np.flatnonzero(~easy & (width == one))
         for part in _parts(chosen, one):
             _integrate(gaps, first[part], size[part], rank[part], one, weight, result)
-    return result
+    return _equal_for_ties(result, gaps, start)
+
+
+def _equal_for_ties(values: FloatArray, gaps: FloatArray, start: IntArray) -> FloatArray:
+    """Return values without rounding errors among documents of the same weight."""
+    is_new = gaps > 0
+    is_new[start[:-1][start[:-1] < len(gaps)]] = True
+    if is_new.all():
+        return values
+    tie = np.cumsum(is_new) - 1
+    return np.asarray((np.bincount(tie, weights=values) / np.bincount(tie))[tie])
 
 
 def _blocks(gaps: FloatArray, start: IntArray, n_ranks: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -222,11 +232,11 @@ def _integrate(
 ) -> None:
     """Add the expected attention in blocks of at most `width` documents to the result."""
     owner, index = members(size)
-    log_weight = np.full((len(first), width), -np.inf)
-    drop = gaps[first[owner] + index]
-    drop[index == 0] = 0.0
-    fallen = np.cumsum(drop)
-    log_weight[owner, index] = fallen[np.cumsum(size) - size][owner] - fallen
+    drop = np.zeros((len(first), width))
+    drop[owner, index] = gaps[first[owner] + index]
+    drop[:, 0] = 0.0
+    # by block, so that results do not depend on the others
+    log_weight = np.where(np.arange(width) < size[:, None], -np.cumsum(drop, axis=1), -np.inf)
     panels = arrival_panels(log_weight, np.minimum(size, len(weight) - rank))
     padded = np.concatenate([weight, np.zeros(width + 1)])
     left = len(weight) - rank[panels.race] - panels.begin

@@ -92,3 +92,27 @@ def test_equal_settings_in_other_words():
 def test_settings_out_of_range(settings):
     with pytest.raises(ParameterError, match=rf"\b{[*settings][-1]}\b"):
         PlackettLuceExposure(**settings)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 12])  # with many ties, with some, with none
+@pytest.mark.parametrize(
+    "settings", [(1, 5, "DCG"), (0.5, 10, "MU"), (4, 3, "RBP(p=0.8)")], ids=str
+)
+def test_exposure_has_the_same_bytes_for_any_batch_and_order(settings, decimals):
+    generator = np.random.default_rng(3)
+    scores = {
+        f"q{i}": generator.normal(size=n).round(decimals) for i, n in enumerate((9, 6, 30, 2))
+    }
+    run = pd.concat(
+        [
+            pd.DataFrame({"qid": q, "docno": [f"d{j}" for j in range(len(s))], "score": s})
+            for q, s in scores.items()
+        ]
+    )
+    stage, key = PlackettLuceExposure(*settings), ["qid", "docno"]
+    whole = stage(run).sort_values(key, ignore_index=True)
+    batches = [run[run["qid"].isin(qids)] for qids in (["q2"], ["q3", "q0"], ["q1"])]
+    for other in (pd.concat(map(stage, batches)), stage(run.sample(frac=1, random_state=0))):
+        assert whole.equals(other.sort_values(key, ignore_index=True))
+    tied = whole.assign(score=run.sort_values(key)["score"].to_numpy()).groupby(["qid", "score"])
+    assert (tied["exposure"].nunique() == 1).all()
