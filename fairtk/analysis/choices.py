@@ -45,8 +45,8 @@ from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, count_text, reading
-from fairtk.wording import printable
+from fairtk.report.tables import LIMITS, reading
+from fairtk.wording import count_text, printable
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
@@ -210,7 +210,7 @@ class Sensitivity:
             readings={text: reading(info) for text, info in self.measures.items()},
             comparisons=Section(
                 "Settings with another winner",
-                () if flips else self.summary.splitlines(),
+                () if flips else tuple(self.summary.splitlines()),
                 Table(table.columns, flips) if flips else None,
             ),
             sections=[
