@@ -87,6 +87,11 @@ def such(count: int, noun: str = "row") -> str:
     return f"{count} such {noun if count == 1 else plural}"
 
 
+def count_text(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, e.g. ``"1 query"``."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def format_list(items: Iterable[object], limit: int = 5) -> str:
     """Return the first items of a list as text: ``'a', 'b', 'c' and 17 more``."""
     values = [items] if isinstance(items, str) else list(items)

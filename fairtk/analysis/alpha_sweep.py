@@ -43,12 +43,12 @@ from fairtk.measures.info import MeasureInfo
 from fairtk.plugins import as_position_model
 from fairtk.remarks import emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, axis_text, count_text, reading
+from fairtk.report.tables import LIMITS, axis_text, reading
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.curves import area_under
 from fairtk.statistics.intervals import mean_intervals, no_interval, percentile_interval
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
-from fairtk.wording import printable
+from fairtk.wording import count_text, printable
 
 CURVE = [
     *("system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high"),
@@ -146,7 +146,8 @@ class Frontier:
         x, y = self.measures
         columns = ["system", "alpha", x, "interval", y, "interval", *_BOUNDS * bounded, ""]
         notes = _BOUND_TEXT * bounded
-        return Table(columns, rows, "\n".join([f"{self.n} queries", self.summary, *notes]))
+        n = count_text(self.n, "query", "queries")
+        return Table(columns, rows, "\n".join([n, self.summary, *notes]))
 
     @property
     def _has_bound(self) -> bool:
@@ -201,8 +202,9 @@ class Frontier:
         x_measure, y_measure = self.measures
         better = x_measure.better, y_measure.better
         draw_trade_off(axes, every, *map(axis_text, self.measures), better=better)
+        n = count_text(self.n, "query", "queries")
         axes.set_title(
-            f"{self.n} queries, {self.confidence:.0%} bands, hollow: dominated",
+            f"{n}, {self.confidence:.0%} bands, hollow: dominated",
             fontsize=8, loc="left", pad=16,
         )  # fmt: skip
         for text in axes.legend(fontsize=7, frameon=False).get_texts():

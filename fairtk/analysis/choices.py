@@ -18,6 +18,7 @@ from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK, name_parts
 from fairtk.display.tables import (
+    UNDEFINED,
     fitted_lines,
     format_rows,
     html_text,
@@ -44,8 +45,8 @@ from fairtk.measures import FairMeasure, format_measure
 from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import Remark, emit
 from fairtk.report.page import Section, write_analysis
-from fairtk.report.tables import LIMITS, count_text, reading
-from fairtk.wording import printable
+from fairtk.report.tables import LIMITS, reading
+from fairtk.wording import count_text, printable
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "discordant_pairs", "defined", "note",
@@ -60,10 +61,11 @@ class Sensitivity:
     Attributes:
         table: one row per measure and setting, first the original ones (``choice`` is
             ``"original"``): ``tau`` (Kendall's tau-b between the means of the systems and the
-            original ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""``
-            for a tie), ``flips`` (whether the winner differs from the original one),
-            ``discordant_pairs`` (the number of pairs of systems in the opposite order), ``defined``
-            (the smallest number of queries of a mean), ``note`` (the reason if there is no value).
+            original ones; NaN if all are tied or a mean is undefined), ``winner`` (the system with
+            the best mean; ``""`` for a tie, ``"undefined"`` if a mean is undefined), ``flips``
+            (whether the winner is defined and differs from the original one), ``discordant_pairs``
+            (the number of pairs of systems in the opposite order), ``defined`` (the smallest number
+            of queries of a mean), ``note`` (the reason if there is no value).
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
         systems: the names of the systems.
@@ -93,9 +95,16 @@ class Sensitivity:
             first = part[part["choice"] == "original"].iloc[0]
             flips = part[part["flips"]]
             others = part[(part["choice"] != "original") & (part["note"] == "")]
-            wins = f"{_short(first['winner'])} wins" if first["winner"] else "several systems tie"
+            winner = first["winner"]
+            wins = f"{_short(winner)} wins" if winner else "several systems tie"
+            wins = "the winner is undefined" if winner == UNDEFINED else wins
+            unknown = 0 if winner == UNDEFINED else int((others["winner"] == UNDEFINED).sum())
+            end = f"; undefined with {count_text(unknown, 'setting')}." if unknown else "."
             if flips.empty:
-                lines.append(f"{measure}: {wins}, also with all {len(others)} other settings.")
+                same = len(others) - unknown
+                every = "all " if same > 1 and not unknown else ""
+                also = f", also with {every}{count_text(same, 'other setting')}" if same else ""
+                lines.append(f"{measure}: {wins}{also}{end}")
                 continue
             names = [
                 f"{row.choice} {row.setting} ({_short(row.winner) or 'a tie'})"
@@ -103,7 +112,7 @@ class Sensitivity:
             ]
             lowest = others["tau"].min()
             tau = "" if math.isnan(lowest) else f"; lowest tau {number_text(lowest, 2)}"
-            lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}.")
+            lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}{end}")
         return "\n".join(lines)
 
     def _table(self) -> Table:
@@ -149,7 +158,7 @@ class Sensitivity:
             i, j = rows.index((row.choice, row.setting)), columns.index(row.measure)
             values[i, j] = row.tau
             is_dark = row.tau < 0.2
-            words = [] if math.isnan(row.tau) else [number_text(row.tau, 2)]
+            words = [] if row.note else [number_text(row.tau, 2)]
             words += [_short(row.winner, 16) or "tie"] if row.flips else []
             text = axes.text(
                 j, i, "\n".join(words), ha="center", va="center", fontsize=7,
@@ -201,7 +210,7 @@ class Sensitivity:
             readings={text: reading(info) for text, info in self.measures.items()},
             comparisons=Section(
                 "Settings with another winner",
-                () if flips else ("The same system wins with all settings.",),
+                () if flips else tuple(self.summary.splitlines()),
                 Table(table.columns, flips) if flips else None,
             ),
             sections=[
@@ -248,6 +257,14 @@ def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, 
     best = values.min() if lower else values.max()
     winners = np.flatnonzero(np.abs(values - best) <= _EQUAL)
     return tau, discordant_pairs, int(winners[0]) if len(winners) == 1 else -1
+
+
+def _winner(values: FloatArray, systems: Sequence[str], lower: bool) -> str:
+    """Return the winner as in `Sensitivity.table`."""
+    if np.isnan(values).any():
+        return UNDEFINED
+    _, _, winner = compared(values, values, lower)
+    return systems[winner] if winner >= 0 else ""
 
 
 def _gaps(values: FloatArray) -> FloatArray:
@@ -550,12 +567,12 @@ def _outcome(
         text = variant.measure[0]
         first = np.array(base[text])
         lower = infos[text].better == "lower"
-        _, _, first_winner = compared(first, first, lower)
-        tau, discordant_pairs, winner = compared(first, np.array(values), lower)
-        defined_all = not np.isnan(values).any()
+        first_winner = _winner(first, systems, lower)
+        tau, discordant_pairs, _ = compared(first, np.array(values), lower)
+        winner = _winner(np.array(values), systems, lower)
         rows.append(
-            [text, variant.choice, variant.setting, tau, systems[winner] if winner >= 0 else "",
-             defined_all and winner != first_winner, discordant_pairs, defined, note]
+            [text, variant.choice, variant.setting, tau, winner,
+             winner not in (UNDEFINED, first_winner), discordant_pairs, defined, note]
         )  # fmt: skip
         long += [
             [text, variant.choice, variant.setting, name, value]

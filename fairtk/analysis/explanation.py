@@ -48,7 +48,7 @@ from fairtk.measures.parsing import format_measure, parse
 from fairtk.remarks import MISSING, NO_JUDGED_DOCUMENT, emit
 from fairtk.report.page import Section, write_analysis
 from fairtk.report.tables import reading
-from fairtk.wording import format_list, short
+from fairtk.wording import count_text, format_list, short
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -333,9 +333,9 @@ class Explanation:
     @property
     def summary(self) -> list[str]:
         """The measure, its cost and the number of queries, as lines of text."""
-        n, missing = len(self.queries), int((~self.present).sum())
+        n, missing = count_text(len(self.queries), "query", "queries"), int((~self.present).sum())
         text = f"cost ({cost_name(self.measure)}): {number_text(self.total)}"
-        lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
+        lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n}"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
             lines = [f"{lines[0]} of query {qid}", f"value: {number_text(value)}, {text}"]
@@ -345,7 +345,7 @@ class Explanation:
             lines.append(f"baseline: {number_text(before)}, change {change}")
         if missing:
             one = "; pass `qid` to explain one query" if self.documents is None else ""
-            lines.append(f"missing from the run: {missing} of {n} queries{one}")
+            lines.append(f"missing from the run: {missing} of {n}{one}")
         return lines
 
 

@@ -12,6 +12,7 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import command_line, frame_lines, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
+from fairtk.wording import count_text
 
 FOLDER = Path("fairtk-demo")
 
@@ -44,9 +45,10 @@ def command(
     from fairtk.demo import study
 
     started = time.monotonic()
-    scope = "query" if queries is None else f"of at most {queries} queries"
+    scope = "query" if queries is None else f"of at most {count_text(queries, 'query', 'queries')}"
     click.echo(
-        f"Demo: 6 policies, {n_samples} rankings for each {scope}, one answer per ranking.\n"
+        f"Demo: 6 policies, {count_text(n_samples, 'ranking')} for each {scope}, one answer per "
+        "ranking.\n"
         "Ten rankings for all queries take about half a minute on two cores.",
         err=True,
     )

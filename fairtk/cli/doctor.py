@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from fairtk.cli.options import FILE, printing_options
 from fairtk.cli.output import echo, show, wrapped_on_terminal
 from fairtk.cli.signature import in_options, signature_command
 from fairtk.errors import DataWarning, InputError
+
+if TYPE_CHECKING:
+    from fairtk.experiment.findings import Finding
 
 
 @signature_command(
@@ -57,6 +61,22 @@ def command(
             lines += wrapped_on_terminal(f"  -> {remedy}", "     ")
         show("\n".join(lines).rstrip(), diagnosis.table, form, output)
     if diagnosis.number("error"):
-        raise InputError(f"{', '.join(run)}: {diagnosis.summary}")
+        errors = [finding for finding in diagnosis.findings if finding.level == "error"]
+        about = {name for finding in errors for name in finding.about.split(", ")}
+        files = {"run": _runs_of(errors, run), "qrels": [qrels], **options}
+        names = [str(file) for name in files if name in about for file in files[name]]
+        raise InputError(f"{', '.join(names)}: {diagnosis.summary}")
     if diagnosis.number("warning"):
         warnings.warn(f"{', '.join(run)}: {diagnosis.summary}", DataWarning, stacklevel=1)
+
+
+def _runs_of(findings: Sequence[Finding], files: Sequence[str]) -> Sequence[str]:
+    """Return the files of runs that findings are about; of one of several, they have its name."""
+    from fairtk.experiment.inputs import run_names
+
+    texts = [finding.text for finding in findings if "run" in finding.about.split(", ")]
+    by_name = run_names(files)[0]
+    of = [[name for name in by_name if text.startswith(f"{name}: ")] for text in texts]
+    if len(files) == 1 or not all(of):
+        return files
+    return [by_name[name] for name in by_name if any(name in names for names in of)]

@@ -122,7 +122,8 @@ SHARED: dict[str, dict[str, Any]] = {
         "column per attribute if groups are crossed; also qid if the shares differ by query). If a "
         "target gives @UNKNOWN no share, documents of unknown group are left out. Groups of a file "
         "may have no documents. With several, each measure uses the first that fits its groups, or "
-        "names one, e.g. AWRF(target='uniform')@20 or AWRF(target='shares.tsv')@20.",
+        "names one, e.g. AWRF(target='uniform')@20 or AWRF(target='shares.tsv')@20; a measure "
+        "cannot name a target that requires qrels, such as `relevance`: give it first.",
     },
 }
 """Settings of arguments and options by parameter, for all commands."""

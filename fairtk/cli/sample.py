@@ -9,6 +9,7 @@ import click
 from fairtk.cli.options import FILE, FILE_OR_NAME
 from fairtk.cli.output import STDOUT, echo_file
 from fairtk.cli.signature import signature_command
+from fairtk.wording import count_text
 
 _SCORES = "scores"
 
@@ -64,7 +65,6 @@ def command(
     drawn = sampler(read_run(run, order=order))
     echo_file(lambda path: write_run(drawn, path), output)
     if output != STDOUT:
-        queries = drawn["qid"].nunique()
-        click.echo(
-            f"{output}: {sampler.n_samples} rankings for each of {queries} queries", err=True
-        )
+        rankings = count_text(sampler.n_samples, "ranking")
+        queries = count_text(drawn["qid"].nunique(), "query", "queries")
+        click.echo(f"{output}: {rankings} for each of {queries}", err=True)

@@ -268,11 +268,9 @@ def interval_text(low: float, high: float, digits: int = 4, *, sign: str = "") -
 
 
 def rounded_text(value: float, digits: int) -> str:
-    """Return a rounded value; ``"<0.01"`` if it would be rounded to 0, "undefined" for NaN."""
-    if math.isnan(value) or value == 0:
-        return UNDEFINED if math.isnan(value) else "0"
+    """Return the text of `number_text`, but e.g. ``"<0.01"`` for a value that rounds to 0."""
     text = number_text(value, digits)
-    if float(text) == 0:
+    if value != 0 and text != UNDEFINED and float(text) == 0:
         text = f"{'<' if value > 0 else '>-'}{10.0**-digits:.{digits}f}"
     return text
 

@@ -29,7 +29,7 @@ from fairtk.io.lines import STDIN, file_errors, is_parquet_name
 from fairtk.io.qrels import ANSWER_COLUMNS, as_answers, as_gold_answers, as_qrels
 from fairtk.io.rows import read_table
 from fairtk.io.runs import as_run
-from fairtk.io.tables import name_and_path
+from fairtk.io.tables import name_and_path, stem
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import iter_parts, reason_for_labels
 from fairtk.measures.eu import gold_answers
@@ -482,6 +482,12 @@ def complete_measure(given_groups: GivenGroups, measure: Any) -> Any:
     for name, param in measure.SUPPORTED_PARAMS.items():
         if isinstance(param, MeasureParam) and name in measure.params:
             new[name] = complete_measure(given_groups, measure[name])
+    named = measure.params.get("target")
+    given_groups.used_targets += [
+        target
+        for target in given_groups.target
+        if named is not None and isinstance(target, str | PathLike) and stem(target) == named
+    ]
     if "groups" in measure.SUPPORTED_PARAMS:
         groups = measure["groups"]
         if groups is None and not measure.GROUPS_ARE_OPTIONAL:

@@ -582,11 +582,11 @@ def _warn_of_changes(store: Store, name: str, node: Node) -> None:
 
 
 def _remarks_on_failures(failures: pd.DataFrame, qids: Sequence[str]) -> list[Remark]:
-    """Return the remarks on the failed queries of systems, with the first errors of all."""
+    """Return the remarks on the failed queries of systems, each with its first errors."""
     all_qids = np.array(qids, dtype=object)
-    detail = format_list(failures["error"].drop_duplicates().tolist(), 3)
     remarks = []
     for name, of_system in failures.groupby("system", sort=False):
+        detail = format_list(of_system["error"].drop_duplicates().tolist(), 3)
         is_failed = np.isin(all_qids, of_system[QID].to_numpy(object))
         remarks.append(make_remark(FAILED, "", str(name), is_failed, all_qids, detail))
     return [remark for remark in remarks if remark is not None]

@@ -13,11 +13,13 @@ from fairtk.display.tables import fitted_lines, html_text, number_text, wrapped
 from fairtk.frames import QID
 from fairtk.report.tables import (
     LEVEL,
+    NO_TEST,
     baseline_table,
     best_systems,
     bias_text,
     caption_texts,
     corrected_table,
+    is_tested,
     marks_of,
 )
 
@@ -60,6 +62,8 @@ def best_text(results: Results) -> str:
 
 def significant_text(comparison: Comparison) -> str:
     """Return one line on the runs that differ significantly from the baseline."""
+    if not is_tested(comparison.table):
+        return f"{NO_TEST}."
     measures: dict[str, list[str]] = {}
     for measure, system in marks_of(comparison.table.rename(columns={"run": "system"})):
         measures.setdefault(system, []).append(measure)

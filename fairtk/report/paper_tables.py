@@ -17,6 +17,7 @@ from fairtk.experiment.results import Results, system_comparison
 from fairtk.frames import QID
 from fairtk.report.tables import (
     CONFIDENCE,
+    NO_TEST,
     TEST_NAMES,
     caption_texts,
     corrected_for,
@@ -26,6 +27,7 @@ from fairtk.report.tables import (
 )
 from fairtk.statistics.corrections import CORRECTIONS
 from fairtk.statistics.tests import TESTS
+from fairtk.wording import count_text
 
 
 def to_latex(results: Results, baseline: str | None, **options: Any) -> str:
@@ -67,27 +69,33 @@ def paper_table(
     checks.known("test", drawing["test"], TESTS)
     checks.known("correction", correction, CORRECTIONS)
     has_tests = len(results.systems) > 1 and bool(results.measures)
-    letters = has_tests and baseline is None
     signs: dict[tuple[str, str], str] = {}
-    caption = [f"Means over {results.per_query[QID].nunique()} queries"]
+    counts: dict[str, int] = {}
     if has_tests:
         compared = system_comparison(results, baseline or results.systems[0])
         signs, counts = _signs(compared, baseline, drawing, str(correction), significance)
-        corrected = corrected_for(str(correction), counts, len(results.systems), letters)
-        caption = [
-            f"Means; the best of a measure is bold{_SECOND * (len(results.systems) > 2)}. "
-            f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, {corrected}, "
-            f"p < {significance:g}; {queries_tested(compared)})"
-        ]
+    is_tested = any(counts.values())
+    letters = is_tested and baseline is None
     heads = [f"{m} {_ARROWS[m.better]}" for m in results.measures]
     columns = [_cells(means_of(results, m), digits, m.better, signs) for m in results.measures]
+    best = ""
+    if any(cell.place for column in columns for cell in column):
+        best = f"; the best of a measure is bold{_SECOND * (len(results.systems) > 2)}"
+    n = count_text(results.per_query[QID].nunique(), "query", "queries")
+    caption = f"Means over {n}{best}.{f' {NO_TEST}.' * has_tests}"
+    if is_tested:
+        corrected = corrected_for(str(correction), counts, len(results.systems), letters)
+        caption = (
+            f"Means{best}. {_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, "
+            f"{corrected}, p < {significance:g}; {queries_tested(compared)})."
+        )
     if len(results.failures):
         heads.append("failed")
         columns.append([MarkedText(str(n)) for n in results.means["failed"]])
     rows = [list(row) for row in zip(results.systems, *columns, strict=True)]
     if letters:
         rows = [[_letter(i), *row] for i, row in enumerate(rows)]
-    text = " ".join([f"{caption[0]}.", *_summary_texts(results)])
+    text = " ".join([caption, *_summary_texts(results)])
     heads = [*(["#"] if letters else []), "system", *heads]
     return Table(heads, rows, text)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.display.tables import shorten
+from fairtk.display.tables import number_text, shorten
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -252,18 +252,21 @@ def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
 
 
 def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]:
-    """Return the values by measure, system and query with five digits; `None` if undefined."""
+    """Return the values by measure, system and query, rounded as in tables; `None` if undefined.
+
+    So the page's script, which rounds halves in another way, only writes their decimals.
+    """
     tables = []
     for measure in results.measures:
         values = results.per_query[results.per_query["measure"] == measure]
         table = values.pivot(index="system", columns=QID, values="value")
         table = table.reindex(index=results.systems, columns=qids)
-        tables.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
+        tables.append([[_rounded(value) for value in row] for row in table.to_numpy().tolist()])
     return tables
 
 
-def _digits(value: float) -> float | None:
-    return float(f"{value:.5g}") if math.isfinite(value) else None
+def _rounded(value: float) -> float | None:
+    return float(number_text(value)) if math.isfinite(value) else None
 
 
 def _plain(value: Any) -> str:

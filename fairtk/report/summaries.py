@@ -16,7 +16,8 @@ from fairtk.report.evaluation_tables import (
     paragraph,
     with_caption,
 )
-from fairtk.report.tables import caption_texts, corrected_table, count_text, failure_texts
+from fairtk.report.tables import caption_texts, corrected_table, failure_texts
+from fairtk.wording import count_text
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results

@@ -16,7 +16,7 @@ from fairtk.measures.info import MeasureInfo
 from fairtk.remarks import STUDY_NOTE, STUDY_WARNING, shown_texts
 from fairtk.statistics.intervals import mean_intervals, no_interval
 from fairtk.statistics.tests import PSEUDOMEDIAN
-from fairtk.wording import printable
+from fairtk.wording import count_text, printable
 
 if TYPE_CHECKING:
     from fairtk.experiment.comparison import SystemComparison
@@ -33,6 +33,7 @@ TEST_NAMES = {
     "wilcoxon": "Wilcoxon signed-rank test of the pseudomedian",
     "randomization": "randomization test",
 }
+NO_TEST = "No test was possible"
 _CORRECTED = {
     "holm": "Holm's correction",
     "bonferroni": "Bonferroni's correction",
@@ -249,6 +250,11 @@ def marks_of(compared: pd.DataFrame) -> dict[tuple[str, str], str]:
     )
 
 
+def is_tested(compared: pd.DataFrame) -> bool:
+    """Return whether a result of `fairtk.Results.compare` has a p-value."""
+    return bool(compared.filter(regex="^p").notna().any(axis=None))
+
+
 def difference_table(
     results: Results, compared: pd.DataFrame, baseline: str, test: str, correction: str
 ) -> Table:
@@ -275,12 +281,15 @@ def difference_table(
         if system != baseline
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
-    caption = (
-        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
-        f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
-        f"{SIGNIFICANT} may be too small to matter. {' '.join(caption_texts(results))}"
-    )
-    return Table(["system", *results.measures], rows, caption.strip())
+    tests = f"{NO_TEST}."
+    if is_tested(compared):
+        tests = (
+            f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
+            f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
+            f"{SIGNIFICANT} may be too small to matter."
+        )
+    caption = " ".join([tests, *caption_texts(results)])
+    return Table(["system", *results.measures], rows, caption)
 
 
 def baseline_table(
@@ -328,10 +337,13 @@ def baseline_table(
     if correction != "none":
         how = f"{correction}, over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
+    tests, tested = "no test was possible.", "Means are"
+    if is_tested(compared):
+        tests = f"{TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
+        tested = "Means and tests are"
     caption = (
-        f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; "
-        f"p corrected: {how}{effect}.{not_corrected(compared)} "
-        f"Means and tests are over the queries for which a measure is defined for all {systems}s."
+        f"Differences from {shorten(printable(baseline), 40)}; {tests}{not_corrected(compared)} "
+        f"{tested} over the queries for which a measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
 
@@ -348,8 +360,6 @@ def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: b
     if correction == "none":
         return "not corrected"
     most = max(counts.values())
-    if not most:
-        return "no tests"
     over = f"the {most} pairs of systems" if letters else f"the {most} systems"
     if most < 2:
         over = f"the one {'pair of systems' if letters else 'system'}"
@@ -366,7 +376,7 @@ def queries_tested(compared: SystemComparison) -> str:
     numbers = {m: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
-    return f"n = {most} queries{fewer and f' ({fewer})'}"
+    return f"n = {count_text(most, 'query', 'queries')}{fewer and f' ({fewer})'}"
 
 
 def _cell(name: str, value: Any, digits: int) -> str:
@@ -530,8 +540,3 @@ def page_warnings(results: Results, rankings: Mapping[str, SystemRankings]) -> l
                 "which get the worst value of each measure."
             )
     return texts
-
-
-def count_text(n: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, e.g. ``"1 query"``."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"

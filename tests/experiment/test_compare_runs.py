@@ -148,7 +148,7 @@ def test_the_caption_says_how_many_tests_were_corrected_for():
     assert f"{holm} 2 pairs of systems of a measure that can be tested, p" in text
     table = fairtk.evaluate(QRELS, apart | {"mixed_1": BEST}, [P @ 1, nDCG @ 4])
     with pytest.warns(UndefinedWarning):
-        assert "(paired t-test, two-sided, no tests, p" in table.to_latex()
+        assert "No test was possible." in table.to_latex()
 
 
 def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
@@ -186,7 +186,8 @@ def test_one_system_has_nothing_to_be_better_than():
         (0.00004, 4, "<0.0001"),
         (0.00006, 4, "0.0001"),
         (-0.004, 2, ">-0.01"),
-        (0.0, 4, "0"),
+        (0.0, 4, "0.0000"),
+        (-0.0, 2, "0.00"),
         (float("nan"), 4, "undefined"),
         (0.12345, 3, "0.123"),
     ],

@@ -88,3 +88,14 @@ def test_added_levels_have_no_documents():
     assert more.space.levels[0][-1] == "z" and more.space.size == groups.space.size + 1
     assert more.to_frame().equals(groups.to_frame())
     assert groups.space.size == 2  # not changed
+
+
+@pytest.mark.parametrize("first", ["relevance", "uniform"])
+@pytest.mark.parametrize("named", ["file", "population"])
+def test_a_measure_that_names_a_given_target_uses_it(files, first, named):
+    second = str(files[0]) if named == "file" else named
+    measures = ["AWRF@2", f"AWRF(target='{second}')@2"]
+    targets = [first, second]
+    both = fairtk.evaluate(QRELS, RUN, measures, groups=GROUPS, target=targets)
+    alone = fairtk.evaluate(QRELS, RUN, measures, groups=GROUPS, target=first)
+    assert both.per_query["value"].tolist() == alone.per_query["value"].tolist()

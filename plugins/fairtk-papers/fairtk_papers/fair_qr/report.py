@@ -96,7 +96,7 @@ def paper_table(results: QrResults) -> Table:
                 if not paper_attribute:  # equal for all attributes
                     break
     caption = (
-        f"{results.data.name}, {len(results.data.topics)} topics, next to Table 1 of FAIR-QR "
+        f"{results.data.name}, {_topics(results)}, next to Table 1 of FAIR-QR "
         "(Chen and Fang 2025). The data differ: the paper uses the 6.5 million articles of TREC "
         "Fair Ranking 2022 and GPT-4o. It does not report the topics, the settings of BM25, the "
         "kind of nDCG or the exposure model. Its target is proportional to relevance. Its numbers "
@@ -143,7 +143,7 @@ def comparison(results: QrResults) -> Table:
     if settings.correction != "none":
         test += f", {settings.correction} correction over the systems of an attribute"
     caption = (
-        f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
+        f"Means over {_topics(results)}. {results.data.target_text} {HIGHER} or "
         f"{LOWER}: significantly above or below BM25, p < {LEVEL} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
         f"Queries without a result have the worst value.{results.brackets_text}"
@@ -300,6 +300,12 @@ def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
 def _uncorrected(rows: list[list[str]]) -> str:
     n = len(rows)
     return f"not corrected for {n} comparisons" if n > 1 else "one comparison"
+
+
+def _topics(results: QrResults) -> str:
+    """Return the number of topics, e.g. ``"1 topic"``."""
+    n = len(results.data.topics)
+    return f"{n} topic{'s' * (n != 1)}"
 
 
 def _with_target(results: QrResults, attribute: str) -> str:
@@ -713,7 +719,7 @@ def _no_model(results: QrResults) -> list[str]:
 def _about(results: QrResults) -> str:
     models = dict.fromkeys(map(repr, results.models.values()))
     facts = (
-        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
+        f"{_topics(results)}, the first {results.settings.cutoff} ranks. "
         f"{results.data.target_text} Model: {'; '.join(map(cell_text, models))}. Settings and "
         f"versions: study.json.{results.brackets_text}"
     )
