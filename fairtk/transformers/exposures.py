@@ -170,7 +170,7 @@ class OracleExposure(ExposureTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the exact exposure of each document of the run."""
         run = self.plain_run(inp)
-        within, gaps = useful_first(run, self._labels)
+        within, gaps = useful_first(run, self._labels, type(self).__name__, stacklevel=5)
         exposure = np.empty(len(within))
         exposure[within] = expected_attention(gaps, run.ranking_start, self.weights(run))
         return self.make_frame(inp, run, exposure)

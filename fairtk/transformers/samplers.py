@@ -487,7 +487,7 @@ class OracleSampler(Sampler):
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
         """Return the run, the order of its rows, and the gaps; see `Sampler`."""
         run = self.plain_run(inp)
-        within, gaps = useful_first(run, self._labels)
+        within, gaps = useful_first(run, self._labels, type(self).__name__, stacklevel=6)
         return run, run.order[within], gaps
 
     @cached_property
@@ -495,14 +495,21 @@ class OracleSampler(Sampler):
         return Qrels(self.qrels, type(self).__name__)
 
 
-def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
+def useful_first(
+    run: Run, labels: Qrels, stage: str, stacklevel: int
+) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
+
+    Queries without a useful document are remarked on.
 
     Returns:
         Sorted rows by query, grade and docno; and gaps, which are `SURE` at the end of a grade
         within a query, otherwise 0. See `fairtk.exposure.score_gaps`.
     """
     grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
+    useless = np.maximum.reduceat(grade, run.ranking_start[:-1]) <= 0
+    qids = run.qids[run.ranking_query]
+    remark(NO_USEFUL_DOCUMENT, stage, useless, qids, "the ideal ranking", stacklevel)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
     gaps = np.zeros(len(grade))
     gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
