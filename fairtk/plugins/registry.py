@@ -223,13 +223,9 @@ class Registry(Generic[T]):
                 f"the name {name!r} of a {self.kind} cannot be written in strings; use letters, "
                 "digits, - and _"
             )
-        targets = [value.target, getattr(value, "stage", None)] if isinstance(value, Spec) else []
-        for target in targets:
-            if target is not None and not re.fullmatch(r"[\w.]+:[\w.]+", str(target)):
-                raise PluginError(
-                    f"the target of the {self.kind} {name!r} must be 'module:attribute', got "
-                    f"{target!r}"
-                )
+        if isinstance(value, Spec):
+            self._check_target(name, value.target)
+            self._check_target(name, getattr(value, "stage", None) or value.target)
         taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
@@ -240,6 +236,12 @@ class Registry(Generic[T]):
             raise PluginError(f"duplicate {self.kind} {name!r}")
         self.listener(name, value)
         return name
+
+    def _check_target(self, name: str, target: Any) -> None:
+        if not re.fullmatch(r"[\w.]+:[\w.]+", str(target)):
+            raise PluginError(
+                f"the target of the {self.kind} {name!r} must be 'module:attribute', got {target!r}"
+            )
 
     def discard(self, plugin: object) -> None:
         """Remove the values of a plugin."""
@@ -286,7 +288,7 @@ divergences: Registry[Any] = Registry(
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
-chat_models = Registry[ChatModelSpec]("model", ChatModelSpec, names=r"[^\s:]+")
+chat_models = Registry[ChatModelSpec]("model", ChatModelSpec, names=r"[^\s:()=,'\"]+")
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
 studies: Registry[StudySpec] = Registry("study", StudySpec)
 

@@ -141,7 +141,8 @@ class PlackettLuceExposure(ExposureTransformer):
 class OracleExposure(ExposureTransformer):
     """R -> X: the exact exposure under `OracleSampler`'s policy, the target of EE_R.
 
-    Each document gets the mean attention of the ranks of its grade.
+    Each document gets the mean attention of the ranks of its grade. A query without a useful
+    document in the ranking gets the uniform policy, with a warning.
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label``.

@@ -444,7 +444,8 @@ class OracleSampler(Sampler):
 
     This is the optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al.
     2020): grades in descending order, and within a grade every order equally likely. A document
-    without a label, or with a label of at most 0, is not useful. Scores are ignored. For seed,
+    without a label, or with a label of at most 0, is not useful. A query without a useful document
+    in the ranking gets the uniform policy, with a warning. Scores are ignored. For seed,
     ``n_samples`` and ``cutoff`` see `FairSampler`.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
