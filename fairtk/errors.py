@@ -145,7 +145,7 @@ class PluginError(FairtkError):
 
 
 class MeasureError(FairtkError, ValueError):
-    """A measure returns a value that is neither a finite number nor NaN."""
+    """A measure, a browsing model or a divergence returns something other than valid numbers."""
 
 
 class ModelError(FairtkError, OSError):

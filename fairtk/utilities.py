@@ -23,7 +23,7 @@ from fairtk import checks
 from fairtk.errors import InputError, MissingExtraError, ParameterError, PluginError
 from fairtk.frames import EqualByContent, digest
 from fairtk.plugins import registry
-from fairtk.plugins.registry import load_target, refuse_missing_options, refuse_unknown_options
+from fairtk.plugins.registry import refuse_missing_options, refuse_unknown_options
 
 __all__ = ["Utility", "get"]
 
@@ -557,7 +557,7 @@ def get(name: str, **options: Any) -> Any:
     """
     spec = registry.utilities.get(name)
     try:
-        factory = load_target(spec.target)
+        factory = spec.load()
         what = f"the utility {name!r}"
         refuse_missing_options(what, refuse_unknown_options(what, factory, options), options)
         utility = factory(**options)

@@ -444,7 +444,7 @@ class _Gap(CreditShares):
                 "TREC"
             )
         super().__init__(judged, True, measure["negative"])
-        weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
+        weight = np.append(model.checked_weights(np.arange(cutoff, dtype=np.int64)), 0.0)
         attention = self.by_document(weight[np.minimum(self.positions, cutoff)])
         self.exposure = attention / np.maximum(self.sums(attention), 1e-300)[self.ranking]
         docnos, groups = self.run.docnos.text, measure["groups"]

@@ -17,7 +17,6 @@ from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, TrecQrel
 from ir_datasets.util.metadata import MetadataComponent
 
 from fairtk.plugins import DatasetSpec
-from fairtk.plugins.registry import load_target
 
 T = TypeVar("T")
 
@@ -211,7 +210,7 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
     def _dataset(self) -> Any:
         if self._built is None:
-            built = load_target(self._spec.target)(self._spec.name)
+            built = self._spec.load()(self._spec.name)
             if not hasattr(built, "metadata"):
                 built = ir_datasets.Dataset(MetadataComponent(self._spec.name, built), built)
             self._built = built

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import ParameterError
+from fairtk.errors import MeasureError, ParameterError
 from fairtk.frames import FloatArray, IntArray
+from fairtk.statistics.arrays import returned_numbers
+from fairtk.wording import short
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,26 @@ class BrowsingModel:
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return the attention on each 0-based rank, before the cutoff is applied."""
         raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
+
+    def checked_weights(self, ranks: IntArray) -> FloatArray:
+        """Return the `weights` of ranks, for measures and transformers.
+
+        Raises:
+            MeasureError: they are not one finite number of at least 0 per rank; or `stop` or
+                `total_square` is out of its range.
+        """
+        where = f"browsing model {self!r} (module {type(self).__module__})"
+        for name, most in (("stop", 1.0), ("total_square", math.inf)):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 <= float(value) <= most:
+                raise MeasureError(f"{where}: {name} must be in [0, {most:g}], got {short(value)}")
+        rule = f"{where}: weights must return one finite number of at least 0 per rank"
+        weight = returned_numbers(self.weights(ranks), len(ranks), rule)
+        invalid = np.flatnonzero(~((weight >= 0) & (weight < math.inf)))
+        if len(invalid):
+            first = invalid[0]
+            raise MeasureError(f"{rule}, got {weight[first]} for rank {ranks[first]}")
+        return weight
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)

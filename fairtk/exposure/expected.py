@@ -190,7 +190,7 @@ class RankWeights:
         """Return the weights of the first `deepest` ranks, at most up to the cutoff."""
         depth = deepest if cutoff is None else min(deepest, cutoff)
         most = depth if cutoff is None else max(depth, min(cutoff, DEEPEST))
-        weight = model.weights(np.arange(most, dtype=np.int64))
+        weight = model.checked_weights(np.arange(most, dtype=np.int64))
         bound, stop = model.total_square, model.stop
         if cutoff is not None:
             rest = float(weight[-1] ** 2) * (cutoff - most)  # deep weights never rise
@@ -328,7 +328,8 @@ def normalized_gain(
     mean = average(index, gain, len(n_useful))
     empty = n_useful == 0
     # the ideal ranking has all useful documents first
-    best = np.append(0.0, np.cumsum(model.weights(np.arange(length, dtype=np.int64))))
+    weights = model.checked_weights(np.arange(length, dtype=np.int64))
+    best = np.append(0.0, np.cumsum(weights))
     best = np.where(empty, 1.0, best[np.minimum(n_useful, length)])
     return np.where(empty, np.nan, mean / best)
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import ParameterError
+from fairtk.errors import MeasureError, ParameterError
 from fairtk.frames import FloatArray
 from fairtk.groups.rows import Distributions, FactoredRows, SparseRows
-from fairtk.statistics.arrays import numbers
+from fairtk.statistics.arrays import numbers, returned_numbers
 from fairtk.wording import short
 
 
@@ -34,6 +34,23 @@ class Divergence:
         Rows need not sum to 1. The value is 0 for equal shares, and NaN if either row is empty.
         """
         raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
+
+    def checked_between(self, shown: SparseRows, target: Distributions) -> FloatArray:
+        """Return the divergence `between` rows, for transformers.
+
+        Raises:
+            MeasureError: it is not one number per row, or NaN although neither row is empty.
+        """
+        rule = (
+            f"divergence {self!r} (module {type(self).__module__}): between must return one "
+            "number per row, NaN only if the row of the exposure or of the target is empty"
+        )
+        shown_total, target_total = shown.total(), target.total()
+        values = returned_numbers(self.between(shown, target), len(shown_total), rule)
+        invalid = np.flatnonzero(np.isnan(values) & (shown_total > 0) & (target_total > 0))
+        if len(invalid):
+            raise MeasureError(f"{rule}, got NaN for row {invalid[0]}")
+        return values
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))

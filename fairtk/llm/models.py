@@ -11,7 +11,7 @@ from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.functions import as_chat_model
 from fairtk.plugins import ChatModelSpec, registry
-from fairtk.plugins.registry import load_target, refuse_other_than_text
+from fairtk.plugins.registry import refuse_other_than_text
 
 ANSWERS, REFINEMENT = "answers", "refinement"
 """The uses of a model."""
@@ -61,7 +61,7 @@ def check_settings(spec: ChatModelSpec, settings: Mapping[str, Any]) -> None:
         NotFoundError: unknown setting; the nearest is suggested.
         ParameterError: the model's name is missing, or a setting must be a text.
     """
-    name, parameters = load_target(spec.target).__name__, _parameters(spec)
+    name, parameters = spec.load().__name__, _parameters(spec)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:
@@ -83,8 +83,8 @@ def build_model(spec: ChatModelSpec, settings: Mapping[str, Any]) -> ChatModel:
         MissingExtraError: a package is not installed.
     """
     check_settings(spec, settings)
-    return as_chat_model(load_target(spec.target)(**settings))
+    return as_chat_model(spec.load()(**settings))
 
 
 def _parameters(spec: ChatModelSpec) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(load_target(spec.target)).parameters
+    return inspect.signature(spec.load()).parameters

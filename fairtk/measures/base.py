@@ -51,7 +51,8 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
     except Exception as error:
         if isinstance(error, FairtkError):
             raise
-        error.add_note(f"(in {where_of(measure, qid)})")
+        if not any(where_of(measure) in note for note in getattr(error, "__notes__", ())):
+            error.add_note(f"(in {where_of(measure, qid)})")
         if "None" in str(error) and (unset := _unset_params(measure)):
             raise ParameterError(
                 f"{measure!r}: {' or '.join(unset)} is required, {unset[0]}=... (without it, "

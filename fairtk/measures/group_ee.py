@@ -138,7 +138,7 @@ class ExposureOfGroups(ExpectedExposure):
     def target_scale(self) -> float:
         """The total attention on the ranks, which scales the target."""
         ranks = np.arange(self["cutoff"] or TASK2_RANKS, dtype=np.int64)
-        return float(self["browsing"].weights(ranks).sum())
+        return float(self["browsing"].checked_weights(ranks).sum())
 
     def highest(self, n_useful: IntArray, memberships: SparseRows) -> FloatArray:
         """Return an upper bound of disparity; NaN if unbounded; shape (n_queries,).
@@ -151,7 +151,8 @@ class ExposureOfGroups(ExpectedExposure):
             if not self["useful_only"]:
                 return np.full(len(n_useful), np.nan)
             depth = np.maximum(depth, n_useful)
-        weight = self["browsing"].weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
+        ranks = np.arange(int(depth.max(initial=0)), dtype=np.int64)
+        weight = self["browsing"].checked_weights(ranks)
         attention = np.concatenate([[0.0], np.cumsum(weight)])[depth]
         return np.asarray(attention**2 * memberships.square().max(initial=1.0))
 

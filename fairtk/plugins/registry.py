@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk import checks
-from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterError, PluginError
+from fairtk.errors import (
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    PluginError,
+)
 from fairtk.wording import did_you_mean, short
 
 if TYPE_CHECKING:
@@ -50,6 +56,25 @@ class Spec:
     target: str
     summary: str
     citation: str | None = field(default=None, kw_only=True)
+
+    def load(self, target: str = "") -> Any:
+        """Import the target, or another one of the spec, and return it.
+
+        Raises:
+            PluginError: its module or its attribute does not exist.
+        """
+        target = target or self.target
+        try:
+            return load_target(target)
+        except (ImportError, AttributeError) as error:
+            module = target.partition(":")[0]
+            is_import = isinstance(error, ImportError)
+            if is_import and not f"{module}.".startswith(f"{error.name}."):
+                raise  # what the module imports is missing, e.g. the package of an extra
+            raise PluginError(
+                f"{_label(self)}: {target!r} is not found ({error}); correct the target of the "
+                f"{type(self).__name__}, 'module:attribute'"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -94,7 +119,7 @@ class ChatModelSpec(Spec):
 
     def has_setting(self, name: str) -> bool:
         """Return whether the models have a setting; only servers have those of `SERVER`."""
-        parameters = inspect.signature(load_target(self.target)).parameters
+        parameters = inspect.signature(self.load()).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         return (name in parameters or takes_any) and (self.server or name not in SERVER)
 
@@ -147,14 +172,24 @@ class Registration(Generic[T]):
     owner: str
 
 
+_WORD = r"[^\W\d][\w-]*"
+
+
 class Registry(Generic[T]):
     """All values of one kind, by name.
 
+    `names` is the pattern of names; the default fits names that are not read in strings.
     `listener` is called with each name and value, and with `None` when the value is removed.
     """
 
-    def __init__(self, kind: str, base: type | str = object, classes: bool = False) -> None:
-        self.kind, self.base, self.classes = kind, base, classes
+    def __init__(
+        self,
+        kind: str,
+        base: type | str = object,
+        classes: bool = False,
+        names: str = r"[^\s()=,'\"]+",
+    ) -> None:
+        self.kind, self.base, self.classes, self.pattern = kind, base, classes, names
         self.before_use: Callable[[], None] = lambda: None
         self.listener: Callable[[str, Any], None] = lambda name, value: None
         self._entries: dict[str, Registration[T]] = {}
@@ -183,6 +218,14 @@ class Registry(Generic[T]):
         name = getattr(value, "NAME", "") or getattr(value, own, "")
         if not isinstance(name, str) or not name:
             raise PluginError(f"the {self.kind} {value!r} must have a name")
+        if not re.fullmatch(self.pattern, name):
+            raise PluginError(
+                f"the name {name!r} of a {self.kind} cannot be written in strings; use letters, "
+                "digits, - and _"
+            )
+        if isinstance(value, Spec):
+            self._check_target(name, value.target)
+            self._check_target(name, getattr(value, "stage", None) or value.target)
         taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
@@ -193,6 +236,12 @@ class Registry(Generic[T]):
             raise PluginError(f"duplicate {self.kind} {name!r}")
         self.listener(name, value)
         return name
+
+    def _check_target(self, name: str, target: Any) -> None:
+        if not re.fullmatch(r"[\w.]+:[\w.]+", str(target)):
+            raise PluginError(
+                f"the target of the {self.kind} {name!r} must be 'module:attribute', got {target!r}"
+            )
 
     def discard(self, plugin: object) -> None:
         """Remove the values of a plugin."""
@@ -208,7 +257,7 @@ class Registry(Generic[T]):
 
     def load(self, name: str) -> Any:
         """Return the imported target of the spec with this name."""
-        return load_target(self.get(name).target)  # type: ignore[attr-defined]
+        return self.get(name).load()  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
         """Return the registered names, sorted."""
@@ -229,17 +278,30 @@ class Registry(Generic[T]):
 
 
 measures: Registry[Any] = Registry("measure", "fairtk.measures:FairMeasure")
-utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
+utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec, names=_WORD)
 browsing_models: Registry[Any] = Registry(
-    "browsing model", "fairtk.exposure.browsing:BrowsingModel", classes=True
+    "browsing model", "fairtk.exposure.browsing:BrowsingModel", classes=True, names=_WORD
 )
-divergences: Registry[Any] = Registry("divergence", "fairtk.groups:Divergence", classes=True)
+divergences: Registry[Any] = Registry(
+    "divergence", "fairtk.groups:Divergence", classes=True, names=_WORD
+)
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
-chat_models = Registry[ChatModelSpec]("model", ChatModelSpec)
+chat_models = Registry[ChatModelSpec]("model", ChatModelSpec, names=r"[^\s:()=,'\"]+")
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
 studies: Registry[StudySpec] = Registry("study", StudySpec)
+
+_OF_SPECS: tuple[Registry[Any], ...] = (
+    *(utilities, transformers, datasets, prompts, chat_models, study_systems, studies),
+)
+
+
+def _label(spec: Spec) -> str:
+    """Return the kind and name of a spec, and its plugin if it is registered."""
+    filled = next(one for one in _OF_SPECS if isinstance(spec, one.base_class))
+    owner = filled.owner(spec.name)
+    return f"the {filled.kind} {spec.name!r}" + (f" (plugin {owner})" if owner else "")
 
 
 Named = TypeVar("Named", "Groups", "Target")
@@ -359,7 +421,7 @@ def register_target(target: Target, name: str) -> str:
     return TARGETS.register(target, name)
 
 
-_CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
+_CALL = re.compile(rf"({_WORD})\s*(\(.*\))?", re.DOTALL)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from fairtk.measures import EU, parse
 from fairtk.plugins import registry
-from fairtk.plugins.registry import load_target
 from fairtk.testing.toys import check_refused, is_one_of, same_number
 
 Gold = str | Sequence[str]
@@ -66,7 +65,7 @@ class UtilityContract:
         """
         from fairtk import utilities
 
-        factory = load_target(registry.utilities.get(self.name).target)
+        factory = registry.utilities.load(self.name)
         for option, parameter in inspect.signature(factory).parameters.items():
             for value in (None, math.nan, math.inf, ""):
                 may_be_none = value is None and "None" in str(parameter.annotation)

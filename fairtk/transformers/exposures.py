@@ -141,7 +141,8 @@ class PlackettLuceExposure(ExposureTransformer):
 class OracleExposure(ExposureTransformer):
     """R -> X: the exact exposure under `OracleSampler`'s policy, the target of EE_R.
 
-    Each document gets the mean attention of the ranks of its grade.
+    Each document gets the mean attention of the ranks of its grade. A query without a useful
+    document in the ranking gets the uniform policy, with a warning.
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label``.
@@ -170,7 +171,7 @@ class OracleExposure(ExposureTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the exact exposure of each document of the run."""
         run = self.plain_run(inp)
-        within, gaps = useful_first(run, self._labels)
+        within, gaps = useful_first(run, self._labels, type(self).__name__, stacklevel=5)
         exposure = np.empty(len(within))
         exposure[within] = expected_attention(gaps, run.ranking_start, self.weights(run))
         return self.make_frame(inp, run, exposure)

@@ -444,7 +444,8 @@ class OracleSampler(Sampler):
 
     This is the optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al.
     2020): grades in descending order, and within a grade every order equally likely. A document
-    without a label, or with a label of at most 0, is not useful. Scores are ignored. For seed,
+    without a label, or with a label of at most 0, is not useful. A query without a useful document
+    in the ranking gets the uniform policy, with a warning. Scores are ignored. For seed,
     ``n_samples`` and ``cutoff`` see `FairSampler`.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
@@ -487,7 +488,7 @@ class OracleSampler(Sampler):
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
         """Return the run, the order of its rows, and the gaps; see `Sampler`."""
         run = self.plain_run(inp)
-        within, gaps = useful_first(run, self._labels)
+        within, gaps = useful_first(run, self._labels, type(self).__name__, stacklevel=6)
         return run, run.order[within], gaps
 
     @cached_property
@@ -495,14 +496,21 @@ class OracleSampler(Sampler):
         return Qrels(self.qrels, type(self).__name__)
 
 
-def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
+def useful_first(
+    run: Run, labels: Qrels, stage: str, stacklevel: int
+) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
+
+    Queries without a useful document are remarked on.
 
     Returns:
         Sorted rows by query, grade and docno; and gaps, which are `SURE` at the end of a grade
         within a query, otherwise 0. See `fairtk.exposure.score_gaps`.
     """
     grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
+    useless = np.maximum.reduceat(grade, run.ranking_start[:-1]) <= 0
+    qids = run.qids[run.ranking_query]
+    remark(NO_USEFUL_DOCUMENT, stage, useless, qids, "the ideal ranking", stacklevel)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
     gaps = np.zeros(len(grade))
     gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)

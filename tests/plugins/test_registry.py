@@ -27,16 +27,16 @@ from fairtk.plugins.streams import to_stderr
 def fruits():
     registry = Registry("fruit")
     for name in ("pear", "apple", "Cherry"):
-        registry.add(UtilitySpec(name, name.upper(), ""), "garden 1.0")
+        registry.add(UtilitySpec(name, f"garden:{name.upper()}", ""), "garden 1.0")
     return registry
 
 
 def test_look_up(fruits):
-    assert fruits.get("pear").target == "PEAR"
+    assert fruits.get("pear").target == "garden:PEAR"
     assert fruits.names() == ["Cherry", "apple", "pear"]
     assert [(e.name, e.value.target, e.owner) for e in fruits.entries()][2] == (
         "pear",
-        "PEAR",
+        "garden:PEAR",
         "garden 1.0",
     )
     assert "pear" in fruits
@@ -68,14 +68,14 @@ def test_an_empty_registry():
 
 def test_a_name_is_given_once(fruits):
     with pytest.raises(PluginError, match="'pear'"):
-        fruits.add(UtilitySpec("pear", "x", ""), "balcony 2.0")
-    assert fruits.get("pear").target == "PEAR"
+        fruits.add(UtilitySpec("pear", "garden:PEAR", ""), "balcony 2.0")
+    assert fruits.get("pear").target == "garden:PEAR"
 
 
 def test_a_plugin_takes_back_what_is_its_own(fruits):
     events = []
     fruits.listener = lambda name, value: events.append((name, value))
-    plum = UtilitySpec("plum", "x", "")
+    plum = UtilitySpec("plum", "balcony:PLUM", "")
     fruits.add(plum, "balcony 2.0")
     fruits.discard("balcony 2.0")
     fruits.discard("never there")
@@ -87,7 +87,7 @@ def test_before_use_comes_first():
     calls = []
     registry = Registry("fruit")
     registry.before_use = lambda: calls.append(1)
-    registry.add(UtilitySpec("pear", "x", ""), "garden")
+    registry.add(UtilitySpec("pear", "garden:PEAR", ""), "garden")
     assert calls == []
     registry.get("pear"), registry.names(), registry.entries(), "pear" in registry
     assert len(calls) == 4

@@ -17,7 +17,7 @@ EQUAL = pd.DataFrame({"qid": "q", "docno": [*"abcdefgh"], "score": 0.0})
 OTHER = pd.DataFrame({"qid": "r", "docno": [*"abc"], "score": [3.0, 2.0, 1.0]})
 RUN = pd.concat([EQUAL, OTHER], ignore_index=True)
 OWN = RUN.assign(docno=RUN["docno"].mask(RUN.index == 8, "r")).tail(3)
-LABELS = pd.DataFrame({"qid": ["q", "r"], "docno": "a", "label": 1})
+LABELS = pd.DataFrame({"qid": ["q", "r"], "docno": "b", "label": 1})
 
 
 class OfAPlugin(Sampler):

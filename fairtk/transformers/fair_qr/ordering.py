@@ -121,7 +121,7 @@ class Meter:
         """
         top = run[run[RANK] < self.depth]
         query = pd.Index(qids, dtype=object).get_indexer(top[QID]).astype(np.int64)
-        weight = self.browsing.weights(top[RANK].to_numpy(dtype=np.int64))
+        weight = self.browsing.checked_weights(top[RANK].to_numpy(dtype=np.int64))
         memberships = self.groups.memberships(top[DOCNO].to_numpy(dtype=object), self.unlabeled)
         attended = np.flatnonzero(weight)
         shape = (len(qids), len(top))
@@ -136,7 +136,7 @@ class Meter:
         share = exposure.dense()
         share[~share.any(axis=1)] = math.nan
         return {
-            "divergence": self.divergence.between(exposure, target).tolist(),
+            "divergence": self.divergence.checked_between(exposure, target).tolist(),
             "AWRF": (1.0 - js_divergence(unsplit, target)).tolist(),
             "retrieved": np.bincount(query, minlength=len(qids)).tolist(),
             **{
@@ -215,7 +215,7 @@ def rank_by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: flo
     """
     if pool.empty:
         return pool
-    attention = meter.browsing.weights(np.arange(meter.depth, dtype=np.int64))
+    attention = meter.browsing.checked_weights(np.arange(meter.depth, dtype=np.int64))
     memberships = meter.groups.memberships(pool[DOCNO].to_numpy(dtype=object), meter.unlabeled)
     query, qids = pd.factorize(pool[QID])
     memberships = meter.target.drop_unknown(memberships, qids[query])

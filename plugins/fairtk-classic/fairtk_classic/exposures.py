@@ -322,7 +322,7 @@ class GroupExposure(CombinedExposure):
 
     def top(self) -> float:
         """Return the attention of the first rank, the highest mean that a group can have."""
-        return float(self.model.weights(np.zeros(1, dtype=np.int64))[0])
+        return float(self.model.checked_weights(np.zeros(1, dtype=np.int64))[0])
 
 
 EXP = GroupExposure()

@@ -103,7 +103,8 @@ def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor
 def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Tensor:
     """Return the attention of each rank; shape (min(cutoff, width),), at least one."""
     n = max(1, width if cutoff is None else min(cutoff, width))
-    return torch.from_numpy(browsing.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
+    weights = browsing.checked_weights(np.arange(n, dtype=np.int64))
+    return torch.from_numpy(weights).to(torch.float32)
 
 
 def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -340,7 +339,7 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     settings = {**spec.exact, **text_settings, **with_none(options)}
     if spec.stage is not None:
         check_settings(spec, settings)
-        stage = pkgutil.resolve_name(spec.stage)
+        stage = spec.load(spec.stage)
         return lambda task, cutoff, truncation="keep-question": stage(
             prompt=_prompt(task, truncation), cutoff=cutoff, **settings
         )
