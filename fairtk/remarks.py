@@ -60,6 +60,7 @@ LENGTHS_DIFFER = "short rankings of different lengths"
 MIXED_SAMPLES = "mixed samples"
 UNEVEN_SAMPLES = "different numbers of samples"
 SIZES_DIFFER = "numbers of documents differ"
+MERITS_DIFFER = "numbers of documents with merit differ"
 FEW_GROUPS = "few known groups"
 UNREACHABLE = "unreachable target"
 NEGATIVE_CREDIT = "negative credit"
@@ -205,6 +206,12 @@ KINDS: dict[str, RemarkKind] = {
         "{measure}: systems have different numbers n of judged or retrieved documents for "
         "{queries} ({detail}), and so different targets; set n to the number of documents that "
         "could be retrieved (n=1000, or a column of the qrels), or to 'judged'",
+    ),
+    MERITS_DIFFER: RemarkKind(
+        DataWarning,
+        "{measure}: systems have different numbers n of judged or retrieved documents for "
+        "{queries} ({detail}), and so different merit; add all documents of all runs to the qrels, "
+        "with label 0 if they have none",
     ),
     FEW_GROUPS: RemarkKind(
         DataWarning,

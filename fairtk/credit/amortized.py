@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -29,10 +29,17 @@ from fairtk.groups import Groups
 from fairtk.groups.exposure import attention_matrix
 from fairtk.io.qrels import as_qrels
 from fairtk.io.runs import as_run
-from fairtk.measures import EE_R, LabeledRun
+from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.facts import RunFacts, remarks_on_runs
-from fairtk.remarks import MISSING, MISSING_MERIT, emit
+from fairtk.remarks import (
+    LENGTHS_DIFFER,
+    MERITS_DIFFER,
+    MISSING,
+    MISSING_MERIT,
+    SIZES_DIFFER,
+    emit,
+)
 from fairtk.statistics.bootstrap import bootstrap_counts
 from fairtk.statistics.intervals import TOO_FEW, mean_intervals, no_interval
 from fairtk.wording import format_list, short, such
@@ -69,12 +76,14 @@ class Providers:
         unknown: the share of exposure of documents without a known provider, which the tables
             exclude.
         settings: the settings.
+        facts: the measure of merit, the labels, and the facts about the run, to compare runs.
     """
 
     table: pd.DataFrame
     summary: pd.DataFrame
     unknown: float
     settings: Mapping[str, Any]
+    facts: tuple[FairMeasure, Qrels, RunFacts] = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"{frames_text(self.table, self.summary)}\n\n{self.unknown_text}"
@@ -123,8 +132,9 @@ def plot_shares(
 ) -> Any:
     """Draw the shares of providers in several systems next to each other.
 
-    Bars are the shares of exposure (or credit), marks the merit shares. The providers are those
-    with the largest share in any system; `providers` accepts groups, too.
+    Bars are the shares of exposure (or credit), marks the merit shares, one on each bar if they
+    differ between systems. The providers are those with the largest share in any system;
+    `providers` accepts groups, too.
 
     Args:
         results: the result of `providers` by the name of the system, for the same labels.
@@ -135,36 +145,39 @@ def plot_shares(
         The figure.
 
     Raises:
-        ParameterError: there are no results, or results for exposure and for credit.
+        ParameterError: there are no results, results for exposure and for credit, or for other
+            queries.
         MissingExtraError: matplotlib is not installed.
     """
-    table = shares_table(results)
+    shares, merits = compared_shares(results)
     most = checks.integer("most", most, "plot_shares")
-    names = list(results)
-    largest = table.loc[table[names].max(axis=1).nlargest(most).index].sort_index()
+    is_drawn = shares.index.isin(shares.max(axis=1).nlargest(most).index)
+    drawn, marks = shares[is_drawn], merits[is_drawn]
     figure = draw_shares(
-        largest["provider"].tolist(),
-        {name: largest[name].to_numpy() for name in names},
-        largest["merit"].to_numpy(),
+        drawn.index.tolist(),
+        {name: drawn[name].to_numpy() for name in drawn},
+        [marks[name].to_numpy() for name in marks],
         "merit",
         "plot_shares",
     )
     axes = figure.axes[0]
     axes.set_xlabel(f"share of {next(iter(results.values())).settings['of']}")
-    if len(largest) < len(table):
-        axes.set_title(f"{len(largest)} of {len(table)} providers", fontsize=8, loc="left")
+    if len(drawn) < len(shares):
+        axes.set_title(f"{len(drawn)} of {len(shares)} providers", fontsize=8, loc="left")
     if path is not None:
         write_figure(figure, path)
     return figure
 
 
-def shares_table(results: Mapping[str, Providers]) -> pd.DataFrame:
-    """Return ``provider``, ``merit`` and the shares in each system, largest merit first.
+def compared_shares(results: Mapping[str, Providers]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the shares of providers in each system, and their merit, largest merit first.
 
-    A provider without documents in a system has the share 0.
+    A provider without documents in a system has the share 0. Merit has a column for each system if
+    it differs between them, e.g. with the number of documents, and otherwise the column ``merit``.
 
     Raises:
-        ParameterError: there are no results, or results for exposure and for credit.
+        ParameterError: there are no results, results for exposure and for credit, or for other
+            queries.
     """
     results = checks.mapping("results", results, "plot_shares")
     for name, result in results.items():
@@ -177,13 +190,37 @@ def shares_table(results: Mapping[str, Providers]) -> pd.DataFrame:
     if len(kinds) != 1:
         kind = " and ".join(sorted(kinds)) or "none"
         raise ParameterError(f"plot_shares: expected results for exposure or credit, got {kind}")
+    _warn_of_differences(results)
     tables = {name: result.table.set_index("provider") for name, result in results.items()}
-    merit = pd.concat(tables.values())["merit"].groupby(level=0, sort=False).max()
-    shares = pd.DataFrame({name: table["exposure"] for name, table in tables.items()})
-    shares = shares.reindex(merit.index).fillna(0.0)
-    shares.insert(0, "merit", merit)
-    return shares.reset_index().sort_values(
-        ["merit", "provider"], ascending=[False, True], ignore_index=True
+    shares, merits = (
+        pd.DataFrame({name: table[column] for name, table in tables.items()}).fillna(0.0)
+        for column in ("exposure", "merit")
+    )
+    largest = merits.max(axis=1).sort_index().sort_values(ascending=False, kind="stable")
+    if np.ptp(merits.to_numpy(), axis=1).max() <= _ROUNDING:
+        merits = merits.iloc[:, :1].set_axis(["merit"], axis=1)
+    return shares.loc[largest.index], merits.loc[largest.index]
+
+
+def _warn_of_differences(results: Mapping[str, Providers]) -> None:
+    """Warn if systems have rankings or targets that are not comparable."""
+    measures, labels, _ = zip(*(result.facts for result in results.values()), strict=True)
+    first, *others = results
+    for name in others:
+        if not np.array_equal(results[name].facts[1].qids.text, labels[0].qids.text):
+            raise ParameterError(
+                f"plot_shares: results must be for the same labels, but those of {first!r} and "
+                f"{name!r} have different queries"
+            )
+    facts = {name: result.facts[2] for name, result in results.items()}
+    emit(
+        replace(
+            remark,
+            kind=MERITS_DIFFER if remark.kind == SIZES_DIFFER else remark.kind,
+            measure="providers",  # it has no parameters of EE_R
+        )
+        for remark in remarks_on_runs([*dict.fromkeys(measures)], labels[0], facts)
+        if remark.kind in (SIZES_DIFFER, LENGTHS_DIFFER)
     )
 
 
@@ -256,7 +293,8 @@ def providers(
     judged = LabeledRun(labels, as_run(run, f"{where} (run)").with_parents(parent), where)
     of = "credit" if CREDIT in judged.run.frame.columns else "exposure"
     name = fspath(run) if isinstance(run, str | PathLike) else ""
-    of_run = remarks_on_runs([measure], labels, {name: RunFacts.of(judged, cutoff)})
+    facts = RunFacts.of(judged, cutoff)
+    of_run = remarks_on_runs([measure], labels, {name: facts})
     emit(
         replace(remark, kind=MISSING_MERIT, detail=of)
         if remark.kind == MISSING
@@ -318,6 +356,7 @@ def providers(
         _summary(amounts, weight, top, resamples, confidence, seed),
         1.0 - float(sums[0].sum()) / total if total > 0 else math.nan,
         settings,
+        (measure, labels, facts),
     )
 
 

@@ -30,11 +30,11 @@ def command(
     exposure of a provider is the sum over its documents and all queries. Its merit is the exposure
     that it would have under the ideal policy for QRELS.
 
-    The table has both shares and their difference, or with several runs the share in each. Below
-    it, amortized is the sum of the absolute differences over providers. Chance alone makes shares
-    differ, most with few queries: the column "by chance" has the mean value without any other
-    difference between providers. The numbers do not say whether the labels are fair to providers,
-    nor why some get less exposure.
+    The table has both shares and their difference, or with several runs the share in each, and one
+    merit, or one for each run if they differ. Below it, amortized is the sum of the absolute
+    differences over providers. Chance alone makes shares differ, most with few queries: the column
+    "by chance" has the mean value without any other difference between providers. The numbers do
+    not say whether the labels are fair to providers, nor why some get less exposure.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def command(
     import pandas as pd
 
     from fairtk.credit import plot_shares, providers
-    from fairtk.credit.amortized import shares_table
+    from fairtk.credit.amortized import compared_shares
     from fairtk.experiment.inputs import unique_names
 
     measured = [providers(run=run, **options) for run in runs]
@@ -57,7 +57,7 @@ def command(
         shares = shares.rename(columns={"exposure": of})
     else:
         table = pd.concat([result.table.assign(run=name) for name, result in results.items()])
-        shares = shares_table(results)
+        shares = _side_by_side(*compared_shares(results))
     if plot and len(results) == 1:
         measured[0].plot(plot)
     elif plot:
@@ -82,3 +82,14 @@ def command(
         where = "" if len(results) == 1 else f"{name}: "
         lines.append(f"{where}{result.unknown_text}.")
     show(lines, table, form, output)
+
+
+def _side_by_side(shares: Any, merits: Any) -> Any:
+    """Return ``provider``, and each system's share and merit, or the merit of all systems first."""
+    import pandas as pd
+
+    if len(merits.columns) == 1:
+        return pd.concat([merits, shares], axis=1).reset_index(allow_duplicates=True)
+    merits = merits.add_prefix("merit in ")
+    both = [frame.iloc[:, [i]] for i in range(len(shares.columns)) for frame in (merits, shares)]
+    return pd.concat(both, axis=1).reset_index(allow_duplicates=True)

@@ -192,7 +192,7 @@ def _bars(points: Points) -> FloatArray:
 def draw_shares(
     names: Sequence[str],
     shares: Mapping[str, FloatArray],
-    target: FloatArray | None,
+    targets: Sequence[FloatArray],
     label: str,
     where: str,
 ) -> Any:
@@ -201,7 +201,7 @@ def draw_shares(
     Args:
         names: what has the shares, from the top.
         shares: the shares by system, each of shape (n_names,).
-        target: the target shares, drawn as marks; `None` for no target.
+        targets: the target shares, drawn as marks: none, one for all systems, or one for each.
         label: the name of the target.
         where: the name of the figure, for an error.
     """
@@ -213,10 +213,15 @@ def draw_shares(
             places + (index - (len(shares) - 1) / 2) * height, values, 0.9 * height,
             color=series_style(index).color, label=shorten(printable(name), _MAX_LABEL),
         )  # fmt: skip
-    if target is not None:
+    if targets:
         from matplotlib.patheffects import withStroke
 
-        marks = axes.vlines(target, places - 0.45, places + 0.45, INK, linewidth=2, label=label)
+        half = 0.45 if len(targets) == 1 else height / 2
+        shifts = (np.arange(len(targets)) - (len(targets) - 1) / 2) * height
+        middle = np.add.outer(shifts, places).ravel()
+        marks = axes.vlines(
+            np.concatenate(targets), middle - half, middle + half, INK, linewidth=2, label=label
+        )
         marks.set_path_effects([withStroke(linewidth=4, foreground="white")])  # seen on dark bars
     axes.set_yticks(places, [wrap_label(printable(name), _MAX_LABEL) for name in names], fontsize=8)
     axes.invert_yaxis()

@@ -74,7 +74,7 @@ def plot_shares(
     figure = draw_shares(
         [_text(groups.levels[level]) for level in table.index],
         {name: table[name].to_numpy() for name in names},
-        table["target"].to_numpy() if evidence.target else None,
+        [table["target"].to_numpy()] if evidence.target else [],
         "target",
         "a figure of groups",
     )
