@@ -200,6 +200,6 @@ def test_laid_out_as_the_papers_tables():
     laid_out = paper_tables(fairness_intervals(lone, cutoff=5), utility_slopes(lone))
     assert "table_1" not in laid_out
     text = fitted_latex(tables["table_9"])
-    assert r"BM25+small (0.400) & \textbf{+0.40} & $>$-0.01 & \textbf{0} &  & -0.30 \\" in text
+    assert r"BM25+small (0.400) & \textbf{+0.40} & $>$-0.01 & \textbf{0.00} &  & -0.30 \\" in text
     assert text.index(r"\resizebox{") < text.index(r"\begin{tabular}")
     assert r"\end{tabular}}" in text
