@@ -183,9 +183,9 @@ def test_laid_out_as_the_papers_tables():
         r"| Model (baseline utility) | \[0.0, 0.2) | \[0.2, 0.4) | \[0.4, 0.6) | \[0.6, 0.8) "
         r"| \[0.8, 1.0) |",
         "| --- | --- | --- | --- | --- | --- |",
-        r"| BM25+small (0.400) | **+0.40** | \>-0.01 | **0** |  | -0.30 |",
-        r"| BM25+base (0.400) | **+0.40** | \>-0.01 | **0** |  | -0.30 |",
-        r"| SPLADE+small (0.400) | **+0.40** | \>-0.01 | **0** |  | **\<0.01** |",
+        r"| BM25+small (0.400) | **+0.40** | \>-0.01 | **0.00** |  | -0.30 |",
+        r"| BM25+base (0.400) | **+0.40** | \>-0.01 | **0.00** |  | -0.30 |",
+        r"| SPLADE+small (0.400) | **+0.40** | \>-0.01 | **0.00** |  | **\<0.01** |",
     ]
     assert lines[6].startswith("*LaMP-4 (Table 9 of Towards Fair RAG): mean normalized EU ")
     assert tables["table_of_my task"].caption.startswith("my task: mean ")
@@ -200,6 +200,6 @@ def test_laid_out_as_the_papers_tables():
     laid_out = paper_tables(fairness_intervals(lone, cutoff=5), utility_slopes(lone))
     assert "table_1" not in laid_out
     text = fitted_latex(tables["table_9"])
-    assert r"BM25+small (0.400) & \textbf{+0.40} & $>$-0.01 & \textbf{0} &  & -0.30 \\" in text
+    assert r"BM25+small (0.400) & \textbf{+0.40} & $>$-0.01 & \textbf{0.00} &  & -0.30 \\" in text
     assert text.index(r"\resizebox{") < text.index(r"\begin{tabular}")
     assert r"\end{tabular}}" in text
