@@ -236,9 +236,9 @@ class TargetParam(NamedParam):
             try:
                 if (value == RELEVANCE or value in OFFICIAL_TARGETS) and not held:
                     raise InputError(
-                        f"{value!r} requires qrels, which a measure does not have; omit it in the "
-                        f"measure and give `target={value!r}`, of several targets as the first, or "
-                        "use Target.from_qrels(qrels, groups)"
+                        f"{value!r} requires qrels, which a measure does not have; leave it out of "
+                        f"the measure and give `target={value!r}` (the first, if there are several)"
+                        ", or use Target.from_qrels(qrels, groups)"
                     )
                 if value in TARGET_WORDS and value != RELEVANCE:
                     made = load_target("fairtk.groups:Target").of(value, groups)
