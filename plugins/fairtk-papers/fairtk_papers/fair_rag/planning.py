@@ -136,12 +136,9 @@ def _without_recorded(
                 chats = [p if isinstance(p, Chat) else Chat((Message("user", p),)) for p in new]
                 calls, _, *rest = np.sum([model.estimate(chats) for model in models], axis=0)
                 counts = np.array([calls, *rest]) * len(qids) / max(n, 1)
-                n_missing = float(counts[0])
-                if generator.llm.local:
-                    counts[[0, -1]] = 0.0
                 is_unknown = qrels.empty & (waiting["system"] == ORACLE)
                 n_oracle = float(is_unknown.sum() * study.settings.n_samples * len(models))
-                work[key] = n_missing, n_oracle, counts
+                work[key] = float(counts[0]), n_oracle, counts
     return work
 
 
@@ -153,8 +150,8 @@ def _recorded_models(
     The stack closes the study's store.
     """
     path, models = study.folder / STORE, generator.models
-    if isinstance(generator.llm, FunctionModel):
-        return []
+    if isinstance(generator.llm, FunctionModel) or generator.llm.local:
+        return []  # local models cost nothing, and their answers are stored by batches
     if not isinstance(generator.llm, LedgerModel):
         if not path.exists():
             return []
