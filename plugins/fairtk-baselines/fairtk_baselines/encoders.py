@@ -372,12 +372,19 @@ def _sentence_model(model: str) -> BiEncoder:
     return bi_encoder
 
 
+def is_on_hub(model: Any) -> bool:
+    """Return whether a model can only be a name on the Hugging Face hub."""
+    if not isinstance(model, str) or Path(model).expanduser().exists():
+        return False
+    separators = model.count("/") + model.count("\\")
+    return not model.startswith((".", "~", "/")) and separators < 2
+
+
 def _folder(model: str) -> Path:
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
-    separators = model.count("/") + model.count("\\")
-    if folder.exists() or model.startswith((".", "~", "/")) or separators > 1:
+    if not is_on_hub(model):
         content = "a file" if folder.exists() else "nothing"
         raise ModelError(
             f"the encoder {model!r} must be {_NEEDED}, a name on the Hugging Face hub, or 'lsa', "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import TEXT
 from fairtk.transformers import FairTransformer
@@ -73,7 +74,7 @@ def build_mmr(setting: Setting) -> Any:
     options = _options(setting, "mmr", {"lambda", "normalize", *_ENCODER})
     dense = _ENCODER & setting.options.keys()
     rerank: Any = MMR(
-        options.get("lambda", 0.5),
+        checks.share("lambda", options.get("lambda", 0.5), "MMR"),  # MMR names it lambda_
         normalize=options.get("normalize", "min-max"),
         vectors=DOC_VEC if dense else TEXT,
         cutoff=setting.cutoff,
@@ -160,8 +161,11 @@ def _candidates(setting: Setting) -> Any:
 def _encoder(setting: Setting) -> Any:
     """Return the bi-encoder of the options, fitting ``"lsa"`` once on the study's documents."""
     size = {k: v for k, v in setting.options.items() if k == "dimensions"}
+    encoder = setting.options.get("encoder", "lsa")
+    if setting.is_check and not size and encoders.is_on_hub(encoder):
+        encoder = "lsa"  # a model is not downloaded to check the other options
     return encoders.get(
-        setting.options.get("encoder", "lsa"),
+        encoder,
         setting.documents,
         setting.folder / "vectors" / f"lsa-{size.get('dimensions', 'default')}",
         setting.seed,

@@ -118,7 +118,7 @@ def test_dlf_has_the_cutoff_and_seed_of_the_study(setting):
             {"lamda": 1},
             "unknown option 'lamda' .*; did you mean 'lambda'",
         ),
-        (build_mmr, {"lambda": 3}, "lambda_ must be in"),
+        (build_mmr, {"lambda": 3}, "lambda must be in"),
         (
             build_deltr,
             {"gama": 1},

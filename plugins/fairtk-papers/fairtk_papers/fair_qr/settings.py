@@ -417,6 +417,8 @@ class Setting:
         seed: the seed of all random choices.
         folder: a folder for files that later runs can reuse, such as an index.
         options: the settings of the system in the study's configuration.
+        is_check: whether the system is only built to check its options, and never used. The
+            documents are then toys, and models need not be loaded.
     """
 
     attribute: str
@@ -431,6 +433,7 @@ class Setting:
     seed: int
     folder: Path
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_check: bool = False
 
 
 BM25_SETTINGS = ("num_results", "k1", "b", "threads")

@@ -13,6 +13,7 @@ from functools import cached_property
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,7 @@ class QrStudy:
                     self.refiner(candidate, self.llm_of(cell))
                 elif cell.kind == BM25:
                     self.build(candidate)
+        self._check_options()
         systems = {cell.system for cell in self.cells if not cell.retriever}
         for name in [*self.retrievers][1:]:
             if name in systems:
@@ -388,6 +390,21 @@ class QrStudy:
             n_missing = len(of_cell) - n_failed
             rows.append([cell.attribute, cell.label, n, n - len(of_cell), n_failed, n_missing])
         return pd.DataFrame(rows, columns=STATUS)
+
+    def _check_options(self) -> None:
+        """Build the systems of plugins that have options on toy documents, to check the options."""
+        settings = self.settings
+        with TemporaryDirectory() as folder:
+            inputs = (self.data, Path(folder), settings)
+            for cell in self.cells:
+                tuned = (
+                    cell.grid_cells if cell.grid and cell.kind in (settings.tuning or {}) else []
+                )
+                with name_errors(cell):
+                    for one in tuned or [cell] * bool(cell.options):
+                        if one.kind not in BUILT_IN:
+                            more = (one.attribute, one.options, self.retriever)
+                            make_system(one.kind, *inputs, *more, is_check=True)
 
     def _distinct_cells(self) -> list[Cell]:
         """Return one of each set of equal cells, which run once."""

@@ -512,6 +512,9 @@ def make_bm25(data: QrData, folder: Path, options: Mapping[str, Any]) -> Collect
     return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
 
 
+_TOYS = ({"docno": "d1", "text": "one toy"}, {"docno": "d2", "text": "two toys"})
+
+
 def make_system(
     name: str,
     data: QrData,
@@ -520,8 +523,12 @@ def make_system(
     attribute: str,
     options: Mapping[str, Any],
     retriever: Any = None,
+    is_check: bool = False,
 ) -> Any:
-    """Build a plugin's system for one attribute, without fitting it."""
+    """Build a plugin's system for one attribute, without fitting it.
+
+    To check options, build it on toy documents.
+    """
     groups, target = data.attributes[attribute]
     setting = Setting(
         attribute=attribute,
@@ -529,13 +536,14 @@ def make_system(
         target=target,
         retriever=retriever,
         texts=data.texts,
-        documents=data.documents,
-        collection=data.collection,
+        documents=(lambda: iter(_TOYS)) if is_check else data.documents,
+        collection="toys" if is_check else data.collection,
         cutoff=settings.cutoff,
         candidates=settings.candidates,
         seed=settings.seed,
         folder=folder / "systems" / file_name(name),
         options=options,
+        is_check=is_check,
     )
     return registry.study_systems.load(name)(setting)
 
