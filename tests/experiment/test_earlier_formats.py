@@ -15,6 +15,7 @@ from fairtk.batch import Batches
 from fairtk.llm import DeferredError, Ledger
 from fairtk.llm.chat import questions
 from fairtk.llm.store import FORMAT
+from fairtk.remarks import FAILED
 
 pytest.importorskip("openai")
 
