@@ -75,6 +75,9 @@ def test_an_experiment_with_a_server(folder, expected, topics):
         remarks = json.loads(json.dumps(list(map(asdict, results.remarks))))
         known = expected.get("remarks", remarks)
         kinds = {remark["kind"] for remark in known}
+        for remark in (*remarks, *known):
+            if remark["kind"] == FAILED:  # it had the errors of all systems
+                remark.pop("detail", None)
         assert [remark for remark in remarks if remark["kind"] in kinds] == known != []
 
 
