@@ -17,6 +17,6 @@ def test_the_error_names_the_files_with_errors(broken, fairtk, tmp_path, monkeyp
     texts[broken] = ""
     for what, name in NAMES.items():
         (tmp_path / name).write_text(texts[what])
-    found = fairtk("doctor", *list(NAMES.values())[:3], "--groups", NAMES["groups"])
-    assert found.exit_code == 2
-    assert found.stderr.splitlines()[-1].startswith(f"Error: {NAMES[broken]}: ")
+    result = fairtk("doctor", *list(NAMES.values())[:3], "--groups", NAMES["groups"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith(f"Error: {NAMES[broken]}: ")

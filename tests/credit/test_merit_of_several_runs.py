@@ -65,7 +65,7 @@ def test_each_run_has_its_merit():
     }
     assert len(expected) == 4
     near = zip(sorted(drawn), sorted(expected), strict=True)
-    assert all(found == pytest.approx(wanted) for found, wanted in near)
+    assert all(value == pytest.approx(wanted) for value, wanted in near)
 
 
 @pytest.fixture
@@ -110,9 +110,9 @@ def test_providers_warn_of_what_evaluate_warns_of(runs):
     frames = {run: frame(docnos[run]) for run in runs}
     expected = warned(lambda: emit(evaluate_runs(QRELS, frames, ["EE_R@5"]).remarks))
     results = measured({run: docnos[run] for run in runs})
-    found = warned(lambda: compared_shares(results))
-    assert {key[:3] for key in found} == {key[:3] for key in expected}
-    assert bool(found) == ("many" in runs)
+    texts = warned(lambda: compared_shares(results))
+    assert {key[:3] for key in texts} == {key[:3] for key in expected}
+    assert bool(texts) == ("many" in runs)
 
 
 def test_other_labels_are_refused():

@@ -32,9 +32,9 @@ def test_each_remark_has_the_errors_of_its_system():
     }
     with pytest.warns(DataWarning) as warned:
         results = fairtk.Experiment(systems, TOPICS, QRELS, "EE_R@1")
-    found = {r.system: (r.qids, r.detail) for r in results.remarks if r.kind == FAILED}
-    assert found.keys() == {"one", "two"}
-    assert found["one"][0] == ("q3",) and found["two"][0] == ("q1", "q2")
-    for texts in (found["one"][1], str(warned[0].message)):
+    remarks = {r.system: (r.qids, r.detail) for r in results.remarks if r.kind == FAILED}
+    assert remarks.keys() == {"one", "two"}
+    assert remarks["one"][0] == ("q3",) and remarks["two"][0] == ("q1", "q2")
+    for texts in (remarks["one"][1], str(warned[0].message)):
         assert "bad token" in texts and "disk full" not in texts
-    assert "disk full" in found["two"][1] and "bad token" not in found["two"][1]
+    assert "disk full" in remarks["two"][1] and "bad token" not in remarks["two"][1]

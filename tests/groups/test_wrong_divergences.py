@@ -14,7 +14,7 @@ from fairtk.groups import Divergence
 from fairtk.groups.rows import SparseRows
 from fairtk.plugins import registry
 
-SHOWN = SparseRows.of_dense(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]]))
+EXPOSURE = SparseRows.of_dense(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]]))
 TARGET = SparseRows.of_dense(np.array([[0.0, 1.0], [0.5, 0.5], [0.0, 0.0]]))
 
 
@@ -39,19 +39,19 @@ def test_values_are_checked(value):
     with pytest.raises(
         MeasureError, match=rf"^divergence Given[^:]*\(module {__name__}\): between"
     ):
-        Given(value).checked_between(SHOWN, TARGET)
+        Given(value).checked_between(EXPOSURE, TARGET)
 
 
 def test_undefined_rows_may_be_nan_and_values_may_be_infinite():
-    values = Given([np.inf, np.nan, np.nan]).checked_between(SHOWN, TARGET)
+    values = Given([np.inf, np.nan, np.nan]).checked_between(EXPOSURE, TARGET)
     assert values.tolist()[0] == np.inf and np.isnan(values[1:]).all()
 
 
 @pytest.mark.parametrize("name", registry.divergences.names())
 def test_registered_divergences_are_as_they_were(name):
     one = registry.divergences.get(name)()
-    checked = one.checked_between(SHOWN, TARGET)
-    assert np.array_equal(checked, one.between(SHOWN, TARGET), equal_nan=True)
+    checked = one.checked_between(EXPOSURE, TARGET)
+    assert np.array_equal(checked, one.between(EXPOSURE, TARGET), equal_nan=True)
 
 
 def test_a_stage_names_the_divergence():

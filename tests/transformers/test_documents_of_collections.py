@@ -27,9 +27,9 @@ WRONG = [
 
 
 def documents(**change):
-    found = [{"docno": f"d{i}", "text": f"cat {'x' * i}"} for i in range(5)]
-    found[3] |= change
-    return found
+    rows = [{"docno": f"d{i}", "text": f"cat {'x' * i}"} for i in range(5)]
+    rows[3] |= change
+    return rows
 
 
 @pytest.mark.parametrize("change", WRONG, ids=repr)

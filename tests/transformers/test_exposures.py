@@ -110,9 +110,9 @@ def test_exposure_has_the_same_bytes_for_any_batch_and_order(settings, decimals)
         ]
     )
     stage, key = PlackettLuceExposure(*settings), ["qid", "docno"]
-    whole = stage(run).sort_values(key, ignore_index=True)
+    of_all = stage(run).sort_values(key, ignore_index=True)
     batches = [run[run["qid"].isin(qids)] for qids in (["q2"], ["q3", "q0"], ["q1"])]
     for other in (pd.concat(map(stage, batches)), stage(run.sample(frac=1, random_state=0))):
-        assert whole.equals(other.sort_values(key, ignore_index=True))
-    tied = whole.assign(score=run.sort_values(key)["score"].to_numpy()).groupby(["qid", "score"])
+        assert of_all.equals(other.sort_values(key, ignore_index=True))
+    tied = of_all.assign(score=run.sort_values(key)["score"].to_numpy()).groupby(["qid", "score"])
     assert (tied["exposure"].nunique() == 1).all()
