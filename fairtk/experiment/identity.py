@@ -145,8 +145,14 @@ class _Setting:
     where: str
 
 
+def _without_ledger(llm: Any) -> Any:
+    """Return the model behind a ledger, which does not change results."""
+    return llm.llm if isinstance(llm, LedgerModel) else llm
+
+
 def _described_llm(llm: Any) -> Any:
     """Return a description of a model outside of generators."""
+    llm = _without_ledger(llm)
     if not isinstance(llm, CONTENT_MODELS):
         return llm
     parts: dict[str, Any] = {"class": _LOCAL_MODEL, "made by": f"{_LOCAL_MODEL} 1"}
@@ -163,13 +169,14 @@ def _transformer(stage: FairTransformer) -> dict[str, Any]:
 
 def _generator(stage: Generator) -> dict[str, Any]:
     # settings that a subclass like FlanT5 passes to its model are described there
-    passed = ("llm", *getattr(stage.llm, "SETTINGS", ()))
+    llm = _without_ledger(stage.llm)
+    passed = ("llm", *getattr(llm, "SETTINGS", ()))
     settings = {name: value for name, value in stage.settings().items() if name not in passed}
     where = f"{type(stage).__name__}.llm"
-    if isinstance(stage.llm, CONTENT_MODELS):
-        return settings | {"backend": _Setting(described_model(stage.llm), where)}
+    if isinstance(llm, CONTENT_MODELS):
+        return settings | {"backend": _Setting(described_model(llm), where)}
     named = {"class": _SERVER_MODEL, "made by": f"{_SERVER_MODEL} 1"}
-    model = _Setting(_described_llm(stage.llm), where)
+    model = _Setting(_described_llm(llm), where)
     return settings | {"backend": {**named, "model": model}}
 
 
@@ -470,11 +477,7 @@ def _described_object(value: Any, where: str) -> Any:
         adapter = _fields
     if adapter is None:
         raise IdentityError(f"fairtk cannot inspect {where}, a {name}")
-    # the model behind a ledger is the setting, not its attribute
-    is_setting = isinstance(value, LedgerModel)
-    parts = {
-        n: describe(v, where if is_setting else f"{where}.{n}") for n, v in adapter(value).items()
-    }
+    parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
     for secret in _SECRET:
         if isinstance(parts.get(secret), str):
             parts[secret] = f"text #{digest(parts[secret].encode(), 16)}"

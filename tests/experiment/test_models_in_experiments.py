@@ -82,6 +82,11 @@ def test_a_users_ledger_keeps_its_answers_and_nothing_is_stored_twice(tmp_path):
             assert len(own) == 0
         fairtk.Experiment(systems(llm), TOPICS, save_dir=tmp_path / "store")
         assert len(server.requests) == calls
+        # a ledger does not change results, so they are those of the model alone
+        alone = systems(model(server))
+        assert fairtk.plan(alone, TOPICS, save_dir=tmp_path / "store").pending.empty
+        fairtk.Experiment(alone, TOPICS, save_dir=tmp_path / "store")
+        assert len(server.requests) == calls
 
 
 @pytest.mark.parametrize("own", [False, True])  # the store's ledger, or the user's
