@@ -142,7 +142,8 @@ class OracleExposure(ExposureTransformer):
     """R -> X: the exact exposure under `OracleSampler`'s policy, the target of EE_R.
 
     Each document gets the mean attention of the ranks of its grade. A query without a useful
-    document in the ranking gets the uniform policy, with a warning.
+    document in the ranking gets the uniform policy, with a warning if no document there has a
+    label.
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label``.

@@ -445,8 +445,8 @@ class OracleSampler(Sampler):
     This is the optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al.
     2020): grades in descending order, and within a grade every order equally likely. A document
     without a label, or with a label of at most 0, is not useful. A query without a useful document
-    in the ranking gets the uniform policy, with a warning. Scores are ignored. For seed,
-    ``n_samples`` and ``cutoff`` see `FairSampler`.
+    in the ranking gets the uniform policy, with a warning if no document there has a label. Scores
+    are ignored. For seed, ``n_samples`` and ``cutoff`` see `FairSampler`.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; ``score`` becomes n, n - 1, ... by rank, for a query
@@ -501,16 +501,17 @@ def useful_first(
 ) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
 
-    Queries without a useful document are remarked on.
+    Queries without a labeled document, such as those with other ids, are remarked on.
 
     Returns:
         Sorted rows by query, grade and docno; and gaps, which are `SURE` at the end of a grade
         within a query, otherwise 0. See `fairtk.exposure.score_gaps`.
     """
-    grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
-    useless = np.maximum.reduceat(grade, run.ranking_start[:-1]) <= 0
+    label = labels.labels_of(run)
+    unlabeled = np.logical_and.reduceat(np.isnan(label), run.ranking_start[:-1])
     qids = run.qids[run.ranking_query]
-    remark(NO_USEFUL_DOCUMENT, stage, useless, qids, "the ideal ranking", stacklevel)
+    remark(NO_USEFUL_DOCUMENT, stage, unlabeled, qids, "the ideal ranking", stacklevel)
+    grade = np.maximum(np.nan_to_num(label), 0.0)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
     gaps = np.zeros(len(grade))
     gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
