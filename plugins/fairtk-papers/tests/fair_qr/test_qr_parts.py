@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.display import Table
-from fairtk.errors import NotFoundError, ParameterError
+from fairtk.errors import DataWarning, NotFoundError, ParameterError
 from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.testing import TransformerContract
@@ -181,7 +181,8 @@ def test_threads_change_no_result(tmp_path):
     docs = [{"docno": f"d{i}", "text": " ".join(rng.choice(words, 8))} for i in range(300)]
     docs += [{"docno": "d7", "text": "a second record of an id"}]
     queries = pd.DataFrame({"qid": ["1", "2"], "query": ["w1 w2 w3", "second record"]})
-    runs = [CollectionBM25(tmp_path / str(n), lambda: docs, threads=n)(queries) for n in (1, 3)]
+    with pytest.warns(DataWarning, match="1 of 301 documents.*'d7'"):
+        runs = [CollectionBM25(tmp_path / str(n), lambda: docs, threads=n)(queries) for n in (1, 3)]
     pd.testing.assert_frame_equal(*runs)
     assert set(runs[0]["qid"]) == {"1"}  # the first record of an id counts
     with pytest.raises(ParameterError, match="threads"):
